@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -64,15 +65,28 @@ func (p *Prefix) Keep(most int) error {
 	return nil
 }
 
-// beyond returns the checkpoints, incomplete ones included, that are older than the
+// beyond returns the checkpoints, incomplete ones included, that are older in their series than the
 // newest most usable ones of the history of the newest. Those of other histories, as far as these are kept, are left out.
-func (x *Index) beyond(most int) []Entry {
-	var old []Entry
-	_, newest := x.CompleteCheckpoints()
-	present := newest.History()
-	kept := histories(x, present)
-	own, usable := 0, 0
+func (x *Index) beyond(most int) (old []Entry) {
+	series := map[string][]Entry{}
 	for _, e := range x.Entries() {
+		series[e.Series()] = append(series[e.Series()], e)
+	}
+	for _, name := range slices.Sorted(maps.Keys(series)) {
+		old = append(old, beyond(series[name], most)...)
+	}
+	return old
+}
+
+// beyond is Index.beyond for the datasets of one series, newest first.
+func beyond(list []Entry, most int) (old []Entry) {
+	present := dataset.UnknownHistory
+	if i := slices.IndexFunc(list, func(e Entry) bool { return e.Complete && e.Flags().Has(dataset.Checkpoint) }); i >= 0 {
+		present = list[i].History()
+	}
+	kept := histories(list, present)
+	own, usable := 0, 0
+	for _, e := range list {
 		mine := present == dataset.AnyHistory || e.History() == present
 		switch {
 		case !e.Flags().Has(dataset.Checkpoint):

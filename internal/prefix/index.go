@@ -517,6 +517,16 @@ func (x *Index) HasNewer(id int) bool {
 	return slices.ContainsFunc(x.own(), func(e Entry) bool { return e.ID > id && e.usable() })
 }
 
+// Usable returns the checkpoints from which a job can restart, newest first.
+func (x *Index) Usable() (list []dataset.Dataset) {
+	for _, e := range x.Entries() {
+		if e.usable() {
+			list = append(list, e.Dataset)
+		}
+	}
+	return list
+}
+
 // Entries returns all datasets, newest first.
 func (x *Index) Entries() []Entry {
 	var list []Entry
@@ -633,13 +643,13 @@ func (x *Index) Next(below int) (Entry, bool) {
 }
 
 // histories returns those, besides the present one, of which checkpoints are kept.
-func histories(x *Index, present int64) map[int64]bool {
+func histories(list []Entry, present int64) map[int64]bool {
 	type history struct {
 		id           int64
 		came, newest int // the highest number of a checkpoint, and of a dataset
 	}
 	var all []history
-	for _, e := range x.own() {
+	for _, e := range list {
 		if !e.Complete || !e.Flags().Has(dataset.Checkpoint) || e.History() == present {
 			continue
 		}

@@ -191,7 +191,7 @@ func retireAll(p *Prefix, ids []int, history int64) error {
 		}
 	}
 	old, err := p.choose(func(x *Index) (old []Entry) {
-		kept := histories(x, history)
+		kept := histories(x.own(), history)
 		for _, e := range x.own() {
 			if e.moved() && e.History() != history && !kept[e.History()] && !e.Current {
 				old = append(old, e)

@@ -24,8 +24,8 @@ func TestInRun_ReadsWhatItHasWritten(t *testing.T) {
 						return fmt.Errorf("%v: %w", set, err)
 					}
 				}
-				if s.numbers.id != step || s.numbers.checkpoint != step {
-					return fmt.Errorf("%v: dataset %d, checkpoint %d in step %d", set, s.numbers.id, s.numbers.checkpoint, step)
+				if s.numbers.id != step || s.numbers.checkpoint[""] != step {
+					return fmt.Errorf("%v: dataset %d, checkpoint %d in step %d", set, s.numbers.id, s.numbers.checkpoint[""], step)
 				}
 				// Only a restart finds the files: elsewhere the name stays as it is.
 				if _, err := offered(s); err != nil {

@@ -23,7 +23,7 @@ func (s *Session) current(name string) error {
 		return err
 	}
 	if chosen.Checkpoint > 0 { // an output has no number
-		s.numbers.checkpoint = chosen.Checkpoint
+		s.numbers.checkpoint.set(chosen.Series, chosen.Checkpoint)
 	}
 	s.numbers.history, s.numbers.goesOn, s.numbers.asked = chosen.History, true, true
 	return nil

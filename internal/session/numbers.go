@@ -14,7 +14,7 @@ import (
 // All but asked, latest and facts are the same on all ranks.
 type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
-	checkpoint int       // number of the newest checkpoint
+	checkpoint counts    // number of the newest checkpoint of each series
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
 	history    int64     // of the next dataset, if the run continues from a checkpoint, or has begun a dataset
 	goesOn     bool      // the run continues from a checkpoint, which is offered, accepted or chosen
@@ -24,11 +24,21 @@ type numbers struct {
 	facts *snapshot.Stored // what is recorded with each checkpoint, on rank 0; nil if nothing is
 }
 
+// counts has a number for each series; those that it lacks are 0.
+type counts map[string]int
+
+func (c *counts) set(series string, n int) {
+	if *c == nil {
+		*c = counts{}
+	}
+	(*c)[series] = n
+}
+
 // continueFrom makes the numbering continue after the checkpoint d, from which the
 // program restarts.
 func (n *numbers) continueFrom(d dataset.Dataset) {
 	n.id = max(n.id, d.ID())
-	n.checkpoint = d.Checkpoint()
+	n.checkpoint.set(d.Series(), d.Checkpoint())
 	n.history, n.goesOn = d.History(), true
 }
 

@@ -56,16 +56,16 @@ func (o *unfinished) files() int {
 // The name, by which users know the dataset, must be the same on all ranks; if it
 // is "", a name is made from the dataset's number.
 func (s *Session) StartOutput(name string, flags Flags) error {
-	return s.call("StartOutput", func() error { return s.start("StartOutput", name, flags, writing) })
+	return s.call("StartOutput", func() error { return s.start("StartOutput", name, inSeries{}, flags, writing) })
 }
 
 // StartCheckpoint begins a checkpoint, whose name is made from its number.
 // CompleteCheckpoint ends it.
 func (s *Session) StartCheckpoint() error {
-	return s.call("StartCheckpoint", func() error { return s.start("StartCheckpoint", "", Checkpoint, checkpointing) })
+	return s.call("StartCheckpoint", func() error { return s.start("StartCheckpoint", "", inSeries{}, Checkpoint, checkpointing) })
 }
 
-func (s *Session) start(call, name string, flags Flags, next state) error {
+func (s *Session) start(call, name string, v inSeries, flags Flags, next state) error {
 	if err := s.state.expect(call, idle); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
 		return &ArgumentError{fmt.Sprintf("flags %v: %#x is no flag", flags, int(unknown))}
 	}
-	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint
+	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint[v.series]
 	if flags.Has(Checkpoint) {
 		checkpoint++
 	}
@@ -95,7 +95,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		return err
 	}
 	s.computed()
-	o, where, err := s.create(id, name, flags, checkpoint)
+	o, where, err := s.create(id, name, v, flags, checkpoint)
 	if err != nil {
 		s.advisor.Failed(id, err)
 		s.computing()
@@ -108,7 +108,8 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 				"(MPI-IO, HDF5)? Each node has a file of its own in its cache, and does not see those of others; SCR_CACHE_BYPASS=1 lets such a program write to the prefix directory", o.ID(), o.Name(), s.config.WaitTime)
 		})
 	}
-	s.numbers.id, s.numbers.checkpoint = id, checkpoint
+	s.numbers.id = id
+	s.numbers.checkpoint.set(v.series, checkpoint)
 	s.events.Dataset(writingEventsOf(o.Dataset).start, o.Dataset, eventlog.Record{Note: where})
 	o.spent.opened = time.Now()
 	return nil
@@ -117,7 +118,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 // create creates a dataset in the store that its redundancy descriptor names, or in the
 // prefix directory if the descriptor bypasses the cache. where is that store or directory,
 // for the log.
-func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *unfinished, where string, err error) {
+func (s *Session) create(id int, name string, v inSeries, flags Flags, checkpoint int) (o *unfinished, where string, err error) {
 	o = &unfinished{began: time.Now()}
 	desc := s.protection.descriptor(flags, checkpoint)
 	if err := s.poll(); err != nil {
@@ -128,11 +129,11 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	}
 	var leaving flush.Leaving
 	if !desc.Bypass {
-		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), cache.SizeUnknown); err != nil {
+		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), v.series, cache.SizeUnknown); err != nil {
 			return nil, "", err
 		}
 	}
-	if o.Dataset, err = s.describe(id, name, flags, checkpoint, &o.wish); err != nil {
+	if o.Dataset, err = s.describe(id, name, v, flags, checkpoint, &o.wish); err != nil {
 		return nil, "", err
 	}
 	if !desc.Bypass {
@@ -164,12 +165,15 @@ func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leav
 
 // describe gives all ranks rank 0's description of a new dataset, and what the commands want
 // that have asked for it.
-func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
+func (s *Session) describe(id int, name string, v inSeries, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
 	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
 		User: s.config.UserName, JobName: s.config.JobName, Input: s.restart.Input,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
 	d.SetHistory(s.numbers.history)
+	if v.series != "" {
+		d.SetVersion(v.series, v.number)
+	}
 	packed := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
 	*wish = request.WishOf(packed[0])
 	d, err := dataset.Unpack(packed[1:])
@@ -328,7 +332,7 @@ func (s *Session) finish(valid bool) error {
 			"and a restart from it finds nothing", o.ID(), o.Name())
 	}
 	if o.Flags().Has(dataset.Checkpoint) && (o.cached == nil || o.cached.Protected()) {
-		if err := s.restart.Supersede(); err != nil {
+		if err := s.restart.Supersede(o.Dataset); err != nil {
 			return err
 		}
 	}
@@ -410,7 +414,7 @@ func (s *Session) protected(c *cache.Cached, start time.Time) error {
 	if !c.Flags().Has(dataset.Checkpoint) {
 		return nil
 	}
-	return s.restart.Supersede()
+	return s.restart.Supersede(c.Dataset)
 }
 
 // encoding returns the time in which the caller has protected its files of a dataset, as a phase.

@@ -123,7 +123,7 @@ func (s *Session) completeRestart(valid bool) error {
 	s.events.Result(eventlog.RestartSuccess, eventlog.RestartFail, offer.Dataset, s.began, failed)
 	if failed == nil {
 		s.prefix.Note(func() error { return prefix.Acquit(s.prefix.Dir, offer.Dataset) })
-		s.numbers.checkpoint = offer.Checkpoint()
+		s.numbers.checkpoint.set(offer.Series(), offer.Checkpoint())
 		s.restart.Accepted()
 		return nil
 	}

@@ -300,6 +300,13 @@ func (f *Flusher) safe(c *cache.Cached) error {
 	return f.Settle()
 }
 
+// WaitAll waits until nothing is being protected or flushed. It is collective.
+func (f *Flusher) WaitAll() error {
+	err := f.Settle()
+	f.waitAll(f.running)
+	return err
+}
+
 // waitAll waits for background flushes, in the order of list.
 func (f *Flusher) waitAll(list []*background) {
 	for _, b := range slices.Clone(list) {

@@ -13,27 +13,29 @@ import (
 type Leaving struct {
 	Datasets []*cache.Cached // those that can be used
 	store    *reddesc.Store  // nil: no unused dataset leaves
+	series   string          // of the new dataset
 	stay     int             // number of unused datasets that may stay in the store
 	need     int64           // size in bytes of the caller's part of the new dataset, or cache.SizeUnknown
 }
 
-// Leaving returns what has to leave a store before one more dataset is complete in it. need
+// Leaving returns what has to leave a store before one more dataset of a series is complete in it: each series has
+// as many places there as the store has. need
 // is the size in bytes of the caller's part of the new dataset, or cache.SizeUnknown on all
 // ranks. It waits for the flushes of those that are being flushed, and flushes an output or a
 // withheld checkpoint that is not in the prefix directory yet. If that cannot be flushed, it
 // stays, and another dataset leaves; Leaving returns an error if that is the newest checkpoint,
 // and it is only in the cache. Once this run has completed a checkpoint, a withheld one leaves
 // even if it cannot be flushed.
-func (f *Flusher) Leaving(store *reddesc.Store, need int64) (Leaving, error) {
-	leaving, stay, err := f.free(store)
+func (f *Flusher) Leaving(store *reddesc.Store, series string, need int64) (Leaving, error) {
+	leaving, stay, err := f.free(store, series)
 	if err != nil {
 		return Leaving{}, err
 	}
-	if newest := f.Cache.NewestCheckpoint(); newest != nil && f.flushed[newest.ID()] != fetchable && slices.Contains(leaving, newest) {
+	if newest := f.Cache.NewestOf(series); newest != nil && f.flushed[newest.ID()] != fetchable && slices.Contains(leaving, newest) {
 		f.Log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			f.SizeName(store.Name))
 	}
-	return Leaving{leaving, store, stay, need}, nil
+	return Leaving{leaving, store, series, stay, need}, nil
 }
 
 // Evict deletes datasets, none of which is being flushed, from the cache.
@@ -45,21 +47,21 @@ func (f *Flusher) Evict(l Leaving) {
 	if l.store == nil {
 		return
 	}
-	f.Cache.EvictUnused(l.store, l.stay, l.need)
+	f.Cache.EvictUnused(l.store, l.series, l.stay, l.need)
 }
 
-// free returns the datasets that leave a store to make room for one more, once no flush
+// free returns the datasets of a series that leave a store to make room for one more, once no flush
 // needs them, and how many unused ones stay. Flushes end in their order, so it waits for the
 // oldest until that is so.
-func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int, err error) {
+func (f *Flusher) free(store *reddesc.Store, series string) (leaving []*cache.Cached, stay int, err error) {
 	var stuck error // why a dataset that must not leave unflushed could not be flushed
 	retried := false
 	for {
-		newest := f.Cache.NewestCheckpoint()
-		leaving, stay = f.leaving(store, newest, stuck != nil)
+		newest := f.Cache.NewestOf(series)
+		leaving, stay = f.leaving(store, series, newest, stuck != nil)
 		unsaved := slices.ContainsFunc(leaving, f.unsaved)
 		switch {
-		case f.exposes(leaving):
+		case f.exposes(leaving, series):
 			if err := f.waitProtected(); err != nil {
 				return nil, 0, err
 			}
@@ -82,27 +84,27 @@ func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int,
 // leaving selects the datasets that leave a store to make room for one more, and how many of
 // the unused ones stay. A dataset that can be fetched again leaves before an unused
 // one that is newer than all that can be used: the next run may be able to use that.
-func (f *Flusher) leaving(store *reddesc.Store, newest *cache.Cached, stuck bool) (list []*cache.Cached, stay int) {
+func (f *Flusher) leaving(store *reddesc.Store, series string, newest *cache.Cached, stuck bool) (list []*cache.Cached, stay int) {
 	id := 0
 	if newest != nil {
 		id = newest.ID()
 	}
 	room := store.Count - 1
-	used := f.Cache.Leaving(store, 0, func(*cache.Cached) int { return 0 })
-	all, newer := f.Cache.Unused(store, id)
+	used := f.Cache.Leaving(store, series, 0, func(*cache.Cached) int { return 0 })
+	all, newer := f.Cache.Unused(store, series, id)
 	lost := 0 // used ones that cannot be fetched again, or not yet
 	for _, c := range used {
 		lost += min(f.worth(c, newest, stuck, f.Fetch), 1)
 	}
 	stay = max(min(newer, room-lost), min(all, room-len(used)), 0)
-	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, f.Fetch && stay > 0) }), stay
+	return f.Cache.Leaving(store, series, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, f.Fetch && stay > 0) }), stay
 }
 
-// exposes reports whether the newest dataset that is protected would leave while a newer one is
+// exposes reports whether the newest dataset of a series that is protected would leave while a newer one is
 // being protected, or that one itself, or one that may leave without a flush once that is protected.
-func (f *Flusher) exposes(leaving []*cache.Cached) bool {
+func (f *Flusher) exposes(leaving []*cache.Cached, series string) bool {
 	current := f.Protector.Dataset()
-	return current != nil && (slices.Contains(leaving, current) || slices.Contains(leaving, f.Cache.NewestProtected()) ||
+	return current != nil && (slices.Contains(leaving, current) || slices.Contains(leaving, f.Cache.NewestProtected(series)) ||
 		slices.ContainsFunc(leaving, f.unsaved))
 }
 
@@ -168,7 +170,7 @@ func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 		return 4
 	case fetch && f.flushed[c.ID()] == fetchable:
 		return 0
-	case c == f.Cache.NewestProtected() || c == newest && c == f.Protector.Dataset():
+	case c == f.Cache.NewestProtected(c.Series()) || c == newest && c == f.Protector.Dataset():
 		return 3
 	case c == newest: // its protection has failed
 		return 2

@@ -61,12 +61,11 @@ func (f *Flusher) waitOrLeave() {
 
 // unflushed returns the datasets that Finish has to flush, oldest first.
 func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
-	newest := f.Cache.NewestCheckpoint()
 	for _, c := range slices.Backward(f.Cache.List()) {
 		if f.Flushed(c.ID()) || f.find(c) != nil {
 			continue
 		}
-		if f.flushFirst(c) || f.Every > 0 && c == newest && c.ID() > written {
+		if f.flushFirst(c) || f.Every > 0 && c == f.Cache.NewestOf(c.Series()) && c.ID() > written {
 			list = append(list, c)
 		}
 	}

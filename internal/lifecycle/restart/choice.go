@@ -11,8 +11,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Chosen is what follows from the choice of a dataset: its number as a checkpoint, and its history.
+// Chosen is what follows from the choice of a dataset: its series, its number there as a checkpoint, and its history.
 type Chosen struct {
+	Series     string
 	Checkpoint int
 	History    int64
 }
@@ -22,7 +23,9 @@ type Chosen struct {
 func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error) {
 	inCache := r.findCached(name, func(*cache.Cached) bool { return true })
 	found := []int64{0, 0, math.MinInt64} // id of the dataset, 0 if there is none, and what is chosen
+	var series string                     // on rank 0
 	take := func(d dataset.Dataset) {
+		series = d.Series()
 		found[0], found[1], found[2] = int64(d.ID()), int64(d.Checkpoint()), d.History()
 	}
 	err = mpi.OnRoot(r.World, func() error {
@@ -50,6 +53,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		return chosen, err
 	}
 	r.World.Allreduce(found, mpi.Max)
+	series = string(mpi.BcastBytes(r.World, []byte(series), 0))
 	id := int(found[0])
 	if inCache != nil && inCache.ID() != id {
 		inCache = nil // the prefix directory has a newer one of the name
@@ -79,7 +83,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		r.Withdraw()
 		_, err = r.Flusher.Newest()
 	}
-	return Chosen{int(found[1]), found[2]}, err
+	return Chosen{series, int(found[1]), found[2]}, err
 }
 
 // TakeChoice makes the next Find begin with a checkpoint, given by name and id, which a user has chosen with scr_index. "" is for

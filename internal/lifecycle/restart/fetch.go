@@ -135,7 +135,7 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	if !sameSize {
 		return &prefix.RanksError{Name: "checkpoint " + d.Name(), Ranks: l.Ranks, Size: r.World.Size()}
 	}
-	stays := r.fallback()
+	stays := r.fallback(d)
 	c, err := r.copyToCache(d, l.Files, desc, store, stays)
 	if err != nil {
 		again := r.Cache.Yield(err)
@@ -193,13 +193,13 @@ func (r *Restart) share(files []redundancy.File, store *reddesc.Store) (unfit bo
 	return owners != nil && !store.World, nil
 }
 
-// fallback returns the checkpoint of the cache that is offered if another one cannot be fetched, nil if there is none.
-func (r *Restart) fallback() *cache.Cached {
+// fallback returns the checkpoint of the cache that is offered if d cannot be fetched, nil if there is none.
+func (r *Restart) fallback(d dataset.Dataset) *cache.Cached {
 	switch {
 	case r.offered != nil:
 		return r.offered.cached
 	case r.rung == named:
-		return r.Cache.NewestCheckpoint()
+		return r.Cache.NewestOf(d.Series())
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (r *Restart) fallback() *cache.Cached {
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store, stays *cache.Cached) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
 	// Redundancy is not larger than the files, but for PARTNER with several copies.
-	leaving, err := r.Flusher.Leaving(store, 2*prefix.Parts{0: files}.Bytes())
+	leaving, err := r.Flusher.Leaving(store, d.Series(), 2*prefix.Parts{0: files}.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		later.Datasets = []*cache.Cached{stays}
 		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == stays })
 	}
-	if r.rung == named && slices.Contains(leaving.Datasets, r.Cache.NewestCheckpoint()) {
+	if r.rung == named && slices.Contains(leaving.Datasets, r.Cache.NewestOf(d.Series())) {
 		// An older one would be the newest then, and is not what the user has chosen.
 		if err := r.record(r.before(d), noChange, true); err != nil {
 			return nil, err

@@ -2,6 +2,8 @@ package restart
 
 import (
 	"errors"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -93,6 +95,56 @@ func (r *Restart) FindInRun() error {
 		return err
 	}
 	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
+}
+
+// FindIn offers the newest checkpoint of a series of which wanted is true, from the cache or from the prefix directory, in
+// place of what was offered. wanted is the same on all ranks. If it offers none, nothing else changes.
+func (r *Restart) FindIn(series string, wanted func(version int) bool) error {
+	r.offered, r.rung = nil, fetched
+	if r.Never {
+		return nil
+	}
+	of := func(d dataset.Dataset) bool { return d.Series() == series && wanted(d.Version()) }
+	if !(r.Global && r.Fetch) {
+		for _, c := range slices.Clone(r.Cache.List()) {
+			if !of(c.Dataset) || !c.Flags().Has(dataset.Checkpoint) || c.Withheld() {
+				continue
+			}
+			r.Flusher.Restore(c)
+			if r.Cache.Find(c.ID()) == c {
+				r.offerCached(c)
+				break
+			}
+		}
+	}
+	if !r.Fetch {
+		return nil
+	}
+	after := 0
+	if r.offered != nil {
+		after = r.offered.ID()
+	}
+	return r.offerFirst(math.MaxInt, func(below int) (dataset.Dataset, bool, error) { return r.Prefix.NewestWhere(of, after, below) }, nil)
+}
+
+// Versions returns the versions of a series that are in the cache or can be fetched, in ascending order. Rank 0 calls it.
+func (r *Restart) Versions(series string) ([]int, error) {
+	x, err := prefix.ReadIndex(r.Prefix.Dir)
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]bool{}
+	for _, c := range r.Cache.List() {
+		if c.Series() == series && !c.Withheld() {
+			found[c.Version()] = true
+		}
+	}
+	for _, d := range r.Prefix.Ours.Of(x).Usable() {
+		if d.Series() == series && r.Fetch {
+			found[d.Version()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // offerNamed offers the checkpoint that the user has chosen, from the cache or from the prefix
@@ -263,10 +315,10 @@ func (r *Restart) Fail(byAll bool) error {
 }
 
 // Supersede deletes the datasets from the cache that this run does not use, once it has
-// completed a checkpoint of its own.
-func (r *Restart) Supersede() error {
+// completed a checkpoint of its own, by. Those of other series stay.
+func (r *Restart) Supersede(by dataset.Dataset) error {
 	r.Flusher.Supersede()
-	r.Cache.DropUnused("this run has completed a checkpoint")
+	r.Cache.DropSuperseded(by.Series())
 	if !r.refused.marked {
 		return nil
 	}

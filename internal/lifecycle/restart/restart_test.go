@@ -115,7 +115,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 
 // makeRoom makes room for one more dataset in the store.
 func (r *rig) makeRoom() error {
-	leaving, err := r.flusher.Leaving(r.cache.Stores[0], cache.SizeUnknown)
+	leaving, err := r.flusher.Leaving(r.cache.Stores[0], "", cache.SizeUnknown)
 	if err != nil {
 		return err
 	}

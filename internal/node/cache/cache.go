@@ -342,12 +342,12 @@ func (k *Cache) Find(id int) *Cached {
 // differ between ranks, since only the first rank of a node sees strays.
 func (k *Cache) Highest() int { return k.highest }
 
-// Leaving returns the datasets to evict from a store so that at most keep stay in it.
+// Leaving returns the datasets of a series to evict from a store so that at most keep of them stay in it.
 // Datasets of the least worth come first, and among those of equal worth the oldest.
-func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*Cached {
+func (k *Cache) Leaving(s *reddesc.Store, series string, keep int, worth func(*Cached) int) []*Cached {
 	var all []*Cached
 	for _, c := range slices.Backward(k.list) {
-		if c.store == s {
+		if c.store == s && c.Series() == series {
 			all = append(all, c)
 		}
 	}

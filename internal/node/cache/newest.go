@@ -6,8 +6,15 @@ import "github.com/goscr/goscr/internal/prefix/dataset"
 // if there is none.
 func (k *Cache) NewestCheckpoint() *Cached { return k.newest(func(*Cached) bool { return true }) }
 
-// NewestProtected is NewestCheckpoint of those that are protected.
-func (k *Cache) NewestProtected() *Cached { return k.newest((*Cached).Protected) }
+// NewestOf is NewestCheckpoint of one series.
+func (k *Cache) NewestOf(series string) *Cached {
+	return k.newest(func(c *Cached) bool { return c.Series() == series })
+}
+
+// NewestProtected is NewestOf of those that are protected.
+func (k *Cache) NewestProtected(series string) *Cached {
+	return k.newest(func(c *Cached) bool { return c.Series() == series && c.Protected() })
+}
 
 func (k *Cache) newest(which func(*Cached) bool) *Cached {
 	for _, c := range k.List() {

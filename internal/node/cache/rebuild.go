@@ -17,7 +17,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Rebuild makes the newest checkpoint in the cache usable again: it migrates files to the
+// Rebuild makes the newest checkpoint of each series in the cache usable again: it migrates files to the
 // nodes where their ranks now run, and rebuilds lost and corrupt files. If that checkpoint cannot be
 // restored, it tries older ones, newest first. Outputs are restored, too, since they have to be
 // flushed. The files of older checkpoints stay as they are until Restore is called: as a rule they
@@ -42,7 +42,7 @@ var errUnfinished = errors.New("it was not completed")
 //     it is unused;
 //   - a job of another size has written it: it is unused, and can be flushed if its
 //     description is known;
-//   - it is older than a checkpoint that is usable, is a checkpoint and no output, and these nodes
+//   - it is older than a checkpoint of its series that is usable, is a checkpoint and no output, and these nodes
 //     have enough of it: it is postponed;
 //   - it can be restored: it is usable;
 //   - it was not completed: it is deleted;
@@ -79,7 +79,7 @@ func (k *Cache) rebuildDataset(id int) {
 		return
 	}
 	c := &Cached{Dataset: d.Dataset}
-	if err == nil && k.NewestCheckpoint() != nil && d.Flags().Has(dataset.Checkpoint) && !d.Flags().Has(dataset.Output) {
+	if err == nil && k.NewestOf(d.Series()) != nil && d.Flags().Has(dataset.Checkpoint) && !d.Flags().Has(dataset.Output) {
 		if err = k.postpone(c, d); err == nil {
 			return
 		}

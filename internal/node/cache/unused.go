@@ -95,11 +95,16 @@ func (k *Cache) PassOver(c *Cached) {
 	c.free()
 }
 
-// Unused returns the number of unused datasets in a store that may leave, and how many of these are newer
+// counts reports whether a dataset takes a place of a series in a store. One of which nothing is known does so in each series.
+func (u unused) counts(s *reddesc.Store, series string) bool {
+	return u.store == s && !u.stays() && (u.Dataset.IsZero() || u.Series() == series)
+}
+
+// Unused returns the number of unused datasets of a series in a store that may leave, and how many of these are newer
 // than the dataset with id newest. It is the same on all ranks.
-func (k *Cache) Unused(s *reddesc.Store, newest int) (all, newer int) {
+func (k *Cache) Unused(s *reddesc.Store, series string, newest int) (all, newer int) {
 	for _, u := range k.unused {
-		if u.store != s || u.stays() {
+		if !u.counts(s, series) {
 			continue
 		}
 		all++
@@ -113,21 +118,21 @@ func (k *Cache) Unused(s *reddesc.Store, newest int) (all, newer int) {
 // SizeUnknown is the size of a dataset that is not known yet.
 const SizeUnknown = -1
 
-// EvictUnused deletes the oldest unused datasets of a store, so that at most stay of them
+// EvictUnused deletes the oldest unused datasets of a series in a store, so that at most stay of them
 // remain. If the store has no room for a new dataset, it deletes all unused datasets. need
 // is the size in bytes of the caller's part of the new dataset, or SizeUnknown on all ranks.
 // It is collective.
-func (k *Cache) EvictUnused(s *reddesc.Store, stay int, need int64) {
+func (k *Cache) EvictUnused(s *reddesc.Store, series string, stay int, need int64) {
 	if len(k.unused) == 0 {
 		return
 	}
-	all, _ := k.Unused(s, 0)
+	all, _ := k.Unused(s, series, 0)
 	surplus := all - stay
 	k.dropUnused(forRoom, func(u unused) bool {
-		if u.store == s && !u.stays() {
+		if u.counts(s, series) {
 			surplus--
 		}
-		return u.store == s && surplus >= 0
+		return u.counts(s, series) && surplus >= 0
 	})
 	short := k.spoiled
 	if !short && len(k.unused) > 0 {
@@ -166,6 +171,12 @@ func (k *Cache) short(s *reddesc.Store, need int64) bool {
 // DropUnused deletes all unused datasets that may leave. why is for the message. It is collective.
 func (k *Cache) DropUnused(why string) {
 	k.dropUnused(why, func(unused) bool { return true })
+}
+
+// DropSuperseded deletes the unused datasets of a series, and those of which nothing is known: the run has
+// completed a checkpoint of that series. It is collective.
+func (k *Cache) DropSuperseded(series string) {
+	k.dropUnused("this run has completed a checkpoint", func(u unused) bool { return u.Dataset.IsZero() || u.Series() == series })
 }
 
 // KnownUnused returns the unused datasets of which the description is known. It is the same on

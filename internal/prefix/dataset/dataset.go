@@ -124,6 +124,18 @@ func (d *Dataset) SetBypass() { d.record.Bypass = some(1) }
 // Bypass reports whether the program wrote the files to the prefix directory.
 func (d Dataset) Bypass() bool { return d.record.Bypass.value == 1 }
 
+// SetVersion records that the dataset is a version of a series: of checkpoints that replace each other, beside those of
+// other series. All datasets without a series are one series, called "".
+func (d *Dataset) SetVersion(series string, version int) {
+	d.record.Series, d.record.Version = series, some(int64(version))
+}
+
+// Series returns the name of the series.
+func (d Dataset) Series() string { return d.record.Series }
+
+// Version returns the number of the dataset in its series, 0 if it has no series.
+func (d Dataset) Version() int { return int(d.record.Version.value) }
+
 // A history is a run that has started from the beginning, and the runs that restart from what it writes. It is identified by the time
 // when it began, in microseconds.
 const (

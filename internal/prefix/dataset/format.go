@@ -24,6 +24,7 @@ type Dataset struct{ record record }
 //	COMPLETE              1 if the files of all ranks are complete, else 0
 //	BYPASS = 1            the program wrote the files to the prefix directory (goscr's)
 //	COMPRESSED = 1        some files in the prefix directory are compressed (goscr's)
+//	SERIES, VERSION       the series of which it is a version, and its number there (goscr's)
 //	HISTORY               when its history began, in microseconds since the epoch; -1: any (goscr's)
 //
 // Other keys in a description that was read are written again unchanged.
@@ -40,6 +41,8 @@ type record struct {
 	Complete   number     `hash:"COMPLETE,omitempty"`
 	Bypass     number     `hash:"BYPASS,omitempty"`
 	Compressed number     `hash:"COMPRESSED,omitempty"`
+	Series     string     `hash:"SERIES,omitempty"`
+	Version    number     `hash:"VERSION,omitempty"`
 	History    number     `hash:"HISTORY,omitempty"`
 	Rest       *hash.Hash `hash:",rest"`
 }
