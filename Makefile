@@ -87,7 +87,7 @@ export MPICC
 
 for_fortran := $(out)/libscrf.so $(out)/scr_cr.mod $(out)/libscrf.a
 
-all: $(out)/libscr.so $(out)/libscr_cr.so $(out)/libscr.a $(out)/scr.py $(out)/scr_cr.py $(out)/scr_image \
+all: $(out)/libscr.so $(out)/libscr_cr.so $(out)/libveloc-client.so $(out)/libscr.a $(out)/scr.py $(out)/scr_cr.py $(out)/scr_image \
     $(out)/scr $(out)/scripts $(out)/mpi $(if $(fortran),with_fortran,without_fortran)
 
 with_fortran: FORCE $(for_fortran)
@@ -149,6 +149,15 @@ $(out)/libscr_cr.so: $(wildcard cr/lib/*.c cr/lib/*.h cr/lib/*.def) cr/lib/libsc
 	$(MPICC) $(warn) $(here) $(CFLAGS) -fPIC -shared -Icr/lib -Ibindings/fortran -Icmd/libscr -o $@ $(filter %.c,$^) -L$(out) -lscr -ldl -lpthread \
 	    -Wl,--no-undefined -Wl,-soname,libscr_cr.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=cr/lib/libscr_cr.map
 	@cp cr/lib/scr_cr.h $(out)/
+
+# For programs that name variables, with VELOC's interface. It is C only: all that it knows is in libscr.so, which is beside it.
+$(out)/libveloc-client.so: bindings/veloc/veloc.c $(wildcard bindings/veloc/*.h bindings/veloc/*.hpp bindings/veloc/veloc/*.h) cmd/libscr/variables.h \
+    bindings/veloc/libveloc-client.map $(out)/libscr.so | check
+	$(MPICC) $(warn) $(here) $(CFLAGS) -fPIC -shared -Ibindings/veloc -Icmd/libscr -o $@ $(filter %.c,$^) -L$(out) -lscr \
+	    -Wl,--no-undefined -Wl,-soname,libveloc-client.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/veloc/libveloc-client.map
+	@mkdir -p $(out)/veloc
+	@cp bindings/veloc/veloc.h bindings/veloc/veloc.hpp $(out)/
+	@cp bindings/veloc/veloc/defs.h $(out)/veloc/
 
 # A program for programs that know nothing of checkpoints. It is for one MPI.
 $(out)/scr_image: FORCE | check

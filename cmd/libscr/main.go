@@ -465,7 +465,7 @@ func go_finalize() C.int {
 		if !system.Initialized() {
 			return errMPIEnded
 		}
-		current, absent = nil, errNotBegun
+		current, vars, absent = nil, nil, errNotBegun
 		return s.Finalize()
 	})
 }

@@ -27,28 +27,33 @@ func go_recover(comm unsafe.Pointer) C.int {
 		if current == nil {
 			return absent
 		}
-		if err := system.CanReplace(job, comm); err != nil {
-			// The session continues as it was.
-			if unfit := (*system.UnfitError)(nil); errors.As(err, &unfit) && unfit.Missing > 0 {
-				err = fmt.Errorf("%w. If processes have died, end the job: under scr_run it starts again; "+
-					"if they only leave it, call SCR_Finalize on all ranks, and then SCR_Init_comm", err)
-			}
-			return err
+		return recoverIn(comm)
+	})
+}
+
+// recoverIn does the work of go_recover, within a call.
+func recoverIn(comm unsafe.Pointer) error {
+	if err := system.CanReplace(job, comm); err != nil {
+		// The session continues as it was.
+		if unfit := (*system.UnfitError)(nil); errors.As(err, &unfit) && unfit.Missing > 0 {
+			err = fmt.Errorf("%w. If processes have died, end the job: under scr_run it starts again; "+
+				"if they only leave it, call SCR_Finalize on all ranks, and then SCR_Init_comm", err)
 		}
-		// A rank that is in a call of the session must leave it before it can take part in the next one.
-		job.Revoke("the program has called SCR_Recover")
-		var err error
-		if attempt, err = ranks(comm); err != nil {
-			return err
+		return err
+	}
+	// A rank that is in a call of the session must leave it before it can take part in the next one.
+	job.Revoke("the program has called SCR_Recover")
+	var err error
+	if attempt, err = ranks(comm); err != nil {
+		return err
+	}
+	return guarded(func() error {
+		next, err := current.Recover(attempt)
+		if err != nil {
+			return ending(err) // the session is over, and SCR_Recover can be called again
 		}
-		return guarded(func() error {
-			next, err := current.Recover(attempt)
-			if err != nil {
-				return ending(err) // the session is over, and SCR_Recover can be called again
-			}
-			job, attempt, current, saidRevoked = attempt, nil, next, false
-			introduce()
-			return nil
-		})
+		job, attempt, current, saidRevoked = attempt, nil, next, false
+		introduce()
+		return nil
 	})
 }

@@ -56,7 +56,7 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 		return nil, nil, err
 	}
 	cfg, warnings, err := complete(shared, program, environ)
-	if err := mpi.Agree(c, err); err != nil {
+	if err := mpi.Agree(c, cmp.Or(program.Err, err)); err != nil {
 		return nil, nil, err
 	}
 	return cfg, warnings, nil

@@ -19,6 +19,10 @@ type Settings struct {
 	// ones. If both are nil, they are those of the process.
 	Names func() []string
 
+	// Err is why the caller could not make the settings that it should have made on this rank; nil if it has made them. Load
+	// returns it on all ranks: before that, a rank does not know whether others call Load.
+	Err error
+
 	set   *layer            // nil until something is set
 	texts map[string]string // of files that were read for a query, by path
 }

@@ -92,7 +92,7 @@ func (p *Prefix) Lookup(name string) (d dataset.Dataset, ok bool, err error) {
 
 // NewestWhere returns the newest usable checkpoint, with an id higher than after and lower than below, of which condition, which
 // rank 0 calls, is true. It is collective; all ranks get the same result.
-func (p *Prefix) NewestWhere(condition func(dataset.Dataset) bool, after, below int) (d dataset.Dataset, ok bool, err error) {
+func NewestWhere(p *Prefix, condition func(dataset.Dataset) bool, after, below int) (d dataset.Dataset, ok bool, err error) {
 	return p.find(func(x *Index) (Entry, bool) {
 		for _, e := range x.Entries() {
 			if e.ID > after && e.ID < below && e.usable() && condition(e.Dataset) {

@@ -12,6 +12,9 @@ type Settings struct {
 	// unknown ones. If both Names and Environ are nil, they are those of the process.
 	Names func() []string
 
+	// Err is an error that the caller has met while it made the settings, nil if there is none. Init fails with it on all ranks.
+	Err error
+
 	program config.Settings
 }
 
@@ -53,6 +56,6 @@ func (s *Settings) internal() *config.Settings {
 	if s == nil {
 		return nil
 	}
-	s.program.Environ, s.program.Names = s.Environ, s.Names
+	s.program.Environ, s.program.Names, s.program.Err = s.Environ, s.Names, s.Err
 	return &s.program
 }

@@ -301,7 +301,7 @@ func (f *Flusher) safe(c *cache.Cached) error {
 }
 
 // WaitAll waits until nothing is being protected or flushed. It is collective.
-func (f *Flusher) WaitAll() error {
+func WaitAll(f *Flusher) error {
 	err := f.Settle()
 	f.waitAll(f.running)
 	return err

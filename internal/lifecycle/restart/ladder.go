@@ -124,11 +124,11 @@ func (r *Restart) FindIn(series string, wanted func(version int) bool) error {
 	if r.offered != nil {
 		after = r.offered.ID()
 	}
-	return r.offerFirst(math.MaxInt, func(below int) (dataset.Dataset, bool, error) { return r.Prefix.NewestWhere(of, after, below) }, nil)
+	return r.offerFirst(math.MaxInt, func(below int) (dataset.Dataset, bool, error) { return prefix.NewestWhere(r.Prefix, of, after, below) }, nil)
 }
 
 // Versions returns the versions of a series that are in the cache or can be fetched, in ascending order. Rank 0 calls it.
-func (r *Restart) Versions(series string) ([]int, error) {
+func Versions(r *Restart, series string) ([]int, error) {
 	x, err := prefix.ReadIndex(r.Prefix.Dir)
 	if err != nil {
 		return nil, err
@@ -318,7 +318,7 @@ func (r *Restart) Fail(byAll bool) error {
 // completed a checkpoint of its own, by. Those of other series stay.
 func (r *Restart) Supersede(by dataset.Dataset) error {
 	r.Flusher.Supersede()
-	r.Cache.DropSuperseded(by.Series())
+	cache.DropSuperseded(r.Cache, by.Series())
 	if !r.refused.marked {
 		return nil
 	}

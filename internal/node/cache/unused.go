@@ -141,7 +141,7 @@ func (k *Cache) EvictUnused(s *reddesc.Store, series string, stay int, need int6
 	if !short {
 		return
 	}
-	k.DropUnused(forRoom)
+	k.dropUnused(forRoom, func(unused) bool { return true })
 }
 
 // short reports whether a store has less free space on some node than a new dataset is going
@@ -168,14 +168,9 @@ func (k *Cache) short(s *reddesc.Store, need int64) bool {
 	return mpi.Any(k.World, slices.Max(sizes) > free)
 }
 
-// DropUnused deletes all unused datasets that may leave. why is for the message. It is collective.
-func (k *Cache) DropUnused(why string) {
-	k.dropUnused(why, func(unused) bool { return true })
-}
-
 // DropSuperseded deletes the unused datasets of a series, and those of which nothing is known: the run has
 // completed a checkpoint of that series. It is collective.
-func (k *Cache) DropSuperseded(series string) {
+func DropSuperseded(k *Cache, series string) {
 	k.dropUnused("this run has completed a checkpoint", func(u unused) bool { return u.Dataset.IsZero() || u.Series() == series })
 }
 

@@ -1,0 +1,151 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// saveVersion writes a version of a series. Its files are those of a step.
+func saveVersion(s *Session, rank int, series string, version, step int) error {
+	return errors.Join(Series{s, series}.Start(version), write(s, named(series, contents(step, rank))), s.CompleteOutput(true))
+}
+
+// named gives each file the name of a series, since two series are written beside each other.
+func named(series string, files []file) []file {
+	for i := range files {
+		files[i].name = filepath.Join(series, files[i].name)
+	}
+	return files
+}
+
+// restoreVersion reads the newest version of a series, which must have this number and the files of this step.
+func restoreVersion(s *Session, rank int, series string, version, step int) error {
+	got, ok, err := Series{s, series}.Find(0)
+	if err != nil || !ok || got != version {
+		return fmt.Errorf("series %s: version %d, %v, %w", series, got, ok, err)
+	}
+	if err := (Series{s, series}).StartRestart(version); err != nil {
+		return err
+	}
+	for _, f := range named(series, contents(step, rank)) {
+		path, err := s.Route(filepath.Join(s.prefix.Dir, f.name))
+		if err == nil {
+			err = same(path, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.CompleteRestart(true)
+}
+
+// Each series keeps its newest in a cache of one dataset, though another series writes more often, and after the
+// loss of a node each is rebuilt and offered, in whatever order the program asks.
+func TestSeries_KeepTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, set := range [][]string{{"SCR_FLUSH=0"}, {"SCR_FLUSH=0", "SCR_ENCODE_ASYNC=1"}, {"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1"}} {
+		c := newCluster(t, append(set, "SCR_CACHE_SIZE=1")...)
+		c.job(four, func(s *Session, rank int) error {
+			if _, ok, err := (Series{s, "slow"}).Find(0); ok || err != nil {
+				return fmt.Errorf("found %v, %w", ok, err)
+			}
+			err := saveVersion(s, rank, "slow", 100, 1)
+			for step := 2; step <= 5; step++ {
+				err = errors.Join(err, saveVersion(s, rank, "fast", step*10, step))
+			}
+			if n := len(s.cache.List()); n != 2 {
+				err = errors.Join(err, fmt.Errorf("%d datasets in the cache", n))
+			}
+			return err
+		})
+		c.lose(four[1])
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(restoreVersion(s, rank, "slow", 100, 1), restoreVersion(s, rank, "fast", 50, 5),
+				restoreVersion(s, rank, "slow", 100, 1), // again
+				saveVersion(s, rank, "fast", 60, 6), restoreVersion(s, rank, "slow", 100, 1), restoreVersion(s, rank, "fast", 60, 6),
+				saveVersion(s, rank, "slow", 200, 7))
+		})
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(restoreVersion(s, rank, "fast", 60, 6), restoreVersion(s, rank, "slow", 200, 7))
+		})
+	}
+}
+
+// If all caches are lost, each series is fetched, the newest version that is asked for; SCR_FLUSH and SCR_PREFIX_SIZE count for each.
+func TestSeries_Fetch(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_CACHE_SIZE=1", "SCR_FLUSH=2", "SCR_PREFIX_SIZE=2")
+	c.job(four, func(s *Session, rank int) (err error) {
+		for i := 1; i <= 7; i++ { // of these 2, 4 and 6 are flushed
+			err = errors.Join(err, saveVersion(s, rank, "a", i, i), saveVersion(s, rank, "b", 10*i, i))
+		}
+		return err
+	})
+	c.lose(four...)
+	c.job(four, func(s *Session, rank int) error {
+		if v, ok, err := (Series{s, "a"}).Find(6); v != 6 || !ok || err != nil {
+			return fmt.Errorf("found %d, %v, %w", v, ok, err)
+		}
+		if v, ok, err := (Series{s, "a"}).Find(3); ok || err != nil {
+			return fmt.Errorf("found %d, which should have been deleted, %w", v, err)
+		}
+		err := Series{s, "b"}.StartRestart(50)
+		if err == nil || rank == 0 && !strings.Contains(err.Error(), "these are there: 40 60") {
+			return fmt.Errorf("version 50: %w", err)
+		}
+		return errors.Join(restoreVersion(s, rank, "b", 60, 6), restoreVersion(s, rank, "a", 6, 6))
+	})
+}
+
+// A version from which the program cannot restart is not offered again, and the one before is.
+func TestSeries_Refused(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_CACHE_SIZE=2", "SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(saveVersion(s, rank, "a", 1, 1), saveVersion(s, rank, "b", 1, 2), saveVersion(s, rank, "a", 2, 3))
+	})
+	c.job(four, func(s *Session, rank int) error {
+		if err := (Series{s, "a"}).StartRestart(2); err != nil {
+			return err
+		}
+		if s.CompleteRestart(rank != 2) == nil {
+			return errors.New("a restart that has failed")
+		}
+		return errors.Join(restoreVersion(s, rank, "a", 1, 1), restoreVersion(s, rank, "b", 1, 2))
+	})
+}
+
+// Calls in the wrong place, with other arguments on some rank, or with wrong ones.
+func TestSeries_Misuse(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		var argument *ArgumentError
+		if err := (Series{s, ""}).Start(1); !errors.As(err, &argument) {
+			return fmt.Errorf("no name: %w", err)
+		}
+		if err := (Series{s, "a"}).Start(-1); !errors.As(err, &argument) {
+			return fmt.Errorf("a negative version: %w", err)
+		}
+		if err := (Series{s, fmt.Sprint(rank % 2)}).Start(1); err == nil {
+			return errors.New("other names on other ranks")
+		}
+		if _, _, err := (Series{s, "a"}).Find(rank); err == nil {
+			return errors.New("other versions on other ranks")
+		}
+		if err := (Series{s, "a"}).Start(1); err != nil {
+			return err
+		}
+		var state *StateError
+		if _, _, err := (Series{s, "a"}).Find(0); !errors.As(err, &state) {
+			return fmt.Errorf("Find in a dataset: %w", err)
+		}
+		if err := Wait(s); !errors.As(err, &state) {
+			return fmt.Errorf("Wait in a dataset: %w", err)
+		}
+		return errors.Join(write(s, contents(1, rank)), s.CompleteOutput(true), Wait(s))
+	})
+}

@@ -1,0 +1,127 @@
+package variables
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goscr/goscr/internal/session"
+)
+
+// findLeft returns the newest version of a name that VELOC has left in the prefix directory for all ranks, from least to most; 0 is no
+// limit. What goscr has written there counts only if the index says so, and is not considered here. It is collective.
+func (v *Variables) findLeft(name string, least, most int) (version int, ok bool, err error) {
+	list, err := session.FromRoot(v.session, func() ([]int, error) { return v.listLeft(name, least, most) })
+	if err != nil {
+		return 0, false, err
+	}
+	for _, version := range slices.Backward(list) {
+		if v.areWhole(name, version) {
+			return version, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// listLeft returns the versions of which VELOC has left the caller's file, in ascending order.
+func (v *Variables) listLeft(name string, least, most int) (list []int, err error) {
+	known, err := v.series(name).Known()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(v.prefix)
+	if err != nil {
+		return nil, err
+	}
+	start := fmt.Sprintf("%s-%d-", name, v.rank)
+	for _, e := range entries {
+		text, named := strings.CutPrefix(e.Name(), start)
+		text, data := strings.CutSuffix(text, ".dat")
+		version, err := strconv.Atoi(text)
+		plain := named && data && err == nil && e.Name() == fileName(name, v.rank, version) // not 007, and not +7
+		if plain && version >= least && (most <= 0 || version <= most) && !known[version] {
+			list = append(list, version)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// isLeft reports whether VELOC has left whole files of a version for all ranks. It is collective.
+func (v *Variables) isLeft(name string, version int) bool {
+	ours, err := session.FromRoot(v.session, func() ([]int, error) {
+		known, err := v.series(name).Known()
+		if known[version] {
+			return []int{version}, err
+		}
+		return nil, err
+	})
+	return err == nil && len(ours) == 0 && v.areWhole(name, version)
+}
+
+// FindOf is Find for the file of another rank in the prefix directory: of a program that has another number of ranks now. It is not
+// collective.
+func (v *Variables) FindOf(rank int, name string, most int) (version int, ok bool, err error) {
+	if err := errors.Join(CheckName(name), v.expect(idle)); err != nil {
+		return 0, false, err
+	}
+	other := *v
+	other.rank = rank
+	list, err := other.listLeft(name, 0, most)
+	if err != nil {
+		return 0, false, err
+	}
+	usable, err := v.series(name).Usable()
+	if err != nil {
+		return 0, false, err
+	}
+	for _, d := range usable {
+		if most <= 0 || d.Version() <= most {
+			list = append(list, d.Version())
+		}
+	}
+	slices.Sort(list)
+	for _, version := range slices.Backward(list) {
+		if s, err := openSaved(other.leftPath(name, version)); err == nil {
+			s.close()
+			return version, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// RestartBeginOf is RestartBegin for the file of another rank in the prefix directory. It is not collective, and RestartEnd is not either then.
+func (v *Variables) RestartBeginOf(rank int, name string, version int) error {
+	if err := errors.Join(CheckName(name), v.expect(idle)); err != nil {
+		return err
+	}
+	found, ok, err := v.FindOf(rank, name, version)
+	if err != nil {
+		return err
+	}
+	if !ok || found != version {
+		return fmt.Errorf("there is no version %d of %s of rank %d in %s", version, name, rank, v.prefix)
+	}
+	other := *v
+	other.rank = rank
+	v.state, v.name, v.version, v.path, v.source = reading, name, version, other.leftPath(name, version), others
+	return nil
+}
+
+// areWhole reports whether all ranks have a whole file of a version in the prefix directory. It is collective.
+func (v *Variables) areWhole(name string, version int) bool {
+	s, err := openSaved(v.leftPath(name, version))
+	if err == nil {
+		s.close()
+	}
+	return v.session.Agree(err) == nil
+}
+
+// leftPath returns the path of the caller's file of a version that VELOC has left.
+func (v *Variables) leftPath(name string, version int) string {
+	return filepath.Join(v.prefix, fileName(name, v.rank, version))
+}
