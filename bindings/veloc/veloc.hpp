@@ -31,16 +31,15 @@ namespace veloc {
 /* Methods return whether they have succeeded, unless a comment says otherwise. */
 class client_t {
   protected:
-    static constexpr char default_mem_group[] = "default";
     using serializer_t = std::function<void(std::ostream &)>;
     using deserializer_t = std::function<bool(std::istream &)>;
     using observer_t = std::function<void(const std::string &name, int version)>;
 
   public:
-    virtual bool mem_protect(int id, void *ptr, size_t count, size_t base_size, const std::string &name = default_mem_group) = 0;
-    virtual bool mem_protect(int id, const serializer_t &s, const deserializer_t &d, const std::string &name = default_mem_group) = 0;
-    virtual bool mem_unprotect(int id, const std::string &name = default_mem_group) = 0;
-    virtual void mem_clear(const std::string &name = default_mem_group) = 0;
+    virtual bool mem_protect(int id, void *ptr, size_t count, size_t base_size, const std::string &name = "default") = 0;
+    virtual bool mem_protect(int id, const serializer_t &s, const deserializer_t &d, const std::string &name = "default") = 0;
+    virtual bool mem_unprotect(int id, const std::string &name = "default") = 0;
+    virtual void mem_clear(const std::string &name = "default") = 0;
     virtual bool register_observer(int type, const observer_t &obs) = 0;
 
     virtual std::string route_file(const std::string &original) = 0; /* "" if it has failed */
@@ -77,7 +76,9 @@ class client final : public client_t {
     std::string current; /* name of the checkpoint that is being written or read */
     int version = 0;
 
-    static const char *group(const std::string &name) { return name == default_mem_group ? nullptr : name.c_str(); }
+    /* The group of all names that have none of their own, which is NULL for the library. */
+    static bool anywhere(const std::string &name) { return name == "default"; }
+    static const char *group(const std::string &name) { return anywhere(name) ? nullptr : name.c_str(); }
     static bool ok(int rc) { return rc == VELOC_SUCCESS; }
 
     bool protect(int id, void *ptr, size_t n, const std::string &name)
@@ -90,7 +91,7 @@ class client final : public client_t {
     void forget(int id, const std::string &name)
     {
         for (auto it = objects.begin(); it != objects.end();)
-            it = it->first.second == id && (name == default_mem_group || it->first.first == name) ? objects.erase(it) : std::next(it);
+            it = it->first.second == id && (anywhere(name) || it->first.first == name) ? objects.erase(it) : std::next(it);
     }
 
     /* A list that C takes. */
@@ -99,7 +100,7 @@ class client final : public client_t {
     /* Whether an object may be of the checkpoint that is being written or read. */
     bool selected(int mode, const std::set<int> &ids, const std::pair<std::string, int> &object) const
     {
-        return (object.first == current || object.first == default_mem_group) &&
+        return (object.first == current || object.first == "default") &&
                (mode == VELOC_CKPT_ALL || (ids.count(object.second) != 0) == (mode == VELOC_CKPT_SOME));
     }
 

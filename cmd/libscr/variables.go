@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"unsafe"
 
 	"github.com/goscr/goscr/internal/session"
@@ -76,12 +77,15 @@ func go_variables_init(comm unsafe.Pointer, id C.uint, path *C.goscr_cchar) C.in
 		if alone = comm == nil; alone {
 			job = local.One().Revocable()
 			environ = ofSingle(uint(id))
+			if dir := variables.SinglePrefix(config.Persistent, int(id)); settings.Err == nil {
+				settings.Err = errors.Join(settings.Set("SCR_PREFIX", dir), os.MkdirAll(dir, 0o777))
+			}
 		} else if job, err = ranks(comm); err != nil {
 			return err
 		}
 		return guarded(func() error {
 			introduce()
-			current, err = session.Init(job, session.Options{Settings: &settings, Environ: environ, Log: logger.Out, Gate: hasGate})
+			current, err = session.Init(job, session.Options{Settings: &settings, Environ: environ, Log: logger.Out, Gate: hasGate, Warnings: config.Ignored})
 			if err != nil {
 				if errors.Is(err, session.ErrDisabled) {
 					absent = err
@@ -89,35 +93,27 @@ func go_variables_init(comm unsafe.Pointer, id C.uint, path *C.goscr_cchar) C.in
 				return ending(err)
 			}
 			if vars = variables.New(current, job.Rank()); alone {
-				vars = variables.Single(current, int(id))
-			}
-			if job.Rank() == 0 {
-				for _, line := range config.Ignored {
-					current.Warn("VELOC's configuration: %s", line)
-				}
+				vars = variables.Single(current, int(id), config.Persistent)
 			}
 			return nil
 		})
 	})
 }
 
-// ofSingle returns the environment of a process without a communicator. Others share the prefix directory with it.
+// ofSingle returns the environment of a process without a communicator. Others of the same job are beside it.
 func ofSingle(id uint) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
-		switch name {
-		case "SCR_JOB_ID":
-			job := "single"
-			for _, known := range []string{"SCR_JOB_ID", "SLURM_JOB_ID", "SLURM_JOBID", "LSB_JOBID", "PBS_JOBID", "FLUX_JOB_ID"} {
-				if value, ok := getenv(known); ok && value != "" {
-					job = value
-					break
-				}
-			}
-			return fmt.Sprintf("%s-%d", job, id), true
-		case "SCR_PREFIX_SHARED":
-			return "1", true
+		if name != "SCR_JOB_ID" {
+			return getenv(name)
 		}
-		return getenv(name)
+		job := "single"
+		for _, known := range []string{"SCR_JOB_ID", "SLURM_JOB_ID", "SLURM_JOBID", "LSB_JOBID", "PBS_JOBID", "FLUX_JOB_ID"} {
+			if value, ok := getenv(known); ok && value != "" {
+				job = value
+				break
+			}
+		}
+		return fmt.Sprintf("%s-%d", job, id), true
 	}
 }
 

@@ -54,6 +54,9 @@ type Options struct {
 	// Log receives the messages of the library; if it is nil they go to os.Stderr.
 	Log io.Writer
 
+	// Warnings are lines of the caller about the settings, which rank 0 logs.
+	Warnings []string
+
 	// Gate reports whether the caller waits for a debugger after a checkpoint if Session.Gate says
 	// so; nil: it does not. scr_checkpoint --attach stops the processes else.
 	Gate func() bool
@@ -175,7 +178,7 @@ func (s *Session) init(opt Options) error {
 	if s.log.Debug >= 2 {
 		s.world = mpi.Count(s.world, &s.traffic)
 	}
-	for _, w := range warnings {
+	for _, w := range append(warnings, opt.Warnings...) {
 		s.log.WarnJob("%s", w)
 	}
 	if !cfg.CRCOnCopy {

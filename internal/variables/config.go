@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,11 @@ func ReadConfig(path string, environ func(string) (string, bool)) (Config, error
 		}
 	}
 	return translate(values)
+}
+
+// SinglePrefix returns the prefix directory of a process without a communicator: each has one, with an index of its own.
+func SinglePrefix(persistent string, id int) string {
+	return filepath.Join(persistent, fmt.Sprint("single-", id))
 }
 
 // parse reads lines KEY = VALUE. Comments begin with # or ;.
@@ -155,5 +161,8 @@ func translate(values map[string]string) (Config, error) {
 		}
 	}
 	slices.Sort(c.Ignored)
+	for i, line := range c.Ignored {
+		c.Ignored[i] = "VELOC's configuration: " + line
+	}
 	return c, nil
 }

@@ -33,7 +33,7 @@ func (v *Variables) listLeft(name string, least, most int) (list []int, err erro
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(v.prefix)
+	entries, err := os.ReadDir(v.veloc)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (v *Variables) RestartBeginOf(rank int, name string, version int) error {
 		return err
 	}
 	if !ok || found != version {
-		return fmt.Errorf("there is no version %d of %s of rank %d in %s", version, name, rank, v.prefix)
+		return fmt.Errorf("there is no version %d of %s of rank %d in %s", version, name, rank, v.veloc)
 	}
 	other := *v
 	other.rank = rank
@@ -123,5 +123,5 @@ func (v *Variables) areWhole(name string, version int) bool {
 
 // leftPath returns the path of the caller's file of a version that VELOC has left.
 func (v *Variables) leftPath(name string, version int) string {
-	return filepath.Join(v.prefix, fileName(name, v.rank, version))
+	return filepath.Join(v.veloc, fileName(name, v.rank, version))
 }

@@ -55,8 +55,8 @@ const (
 type Variables struct {
 	session *session.Session
 	rank    int    // of the files
-	single  string // appended to the names of series: the id of a process without a communicator
 	prefix  string // directory
+	veloc   string // directory in which VELOC has left files
 
 	groups map[string]map[int][]byte // memory of the program, by group and id
 
@@ -66,19 +66,21 @@ type Variables struct {
 	path    string // of the caller's file, "" if it is not known yet
 	source  source // of what is read
 	failed  error  // why the checkpoint cannot be completed
+	misfit  error  // why a variable could not be read that the version has whole
 }
 
 // New returns the variables of a rank. rank is the number in the names of its files, as a rule that in the session's
 // communicator.
 func New(s *session.Session, rank int) *Variables {
 	prefix, _ := s.Reference()
-	return &Variables{session: s, rank: rank, prefix: prefix, groups: map[string]map[int][]byte{}}
+	return &Variables{session: s, rank: rank, prefix: prefix, veloc: prefix, groups: map[string]map[int][]byte{}}
 }
 
-// Single is New for a process that shares a prefix directory with others without a communicator. id is different in each.
-func Single(s *session.Session, id int) *Variables {
+// Single is New for a process without a communicator, whose number no other process has. It has a prefix directory of its own; veloc is the
+// directory in which VELOC has left its files.
+func Single(s *session.Session, id int, veloc string) *Variables {
 	v := New(s, id)
-	v.single = fmt.Sprintf("-%d", id)
+	v.veloc = veloc
 	return v
 }
 
@@ -127,7 +129,7 @@ func (v *Variables) of(name string) map[int][]byte {
 
 // series returns the series of a name.
 func (v *Variables) series(name string) session.Series {
-	return session.Series{Session: v.session, Name: name + v.single}
+	return session.Series{Session: v.session, Name: name}
 }
 
 // fileName returns the name of a rank's file of a version.
@@ -290,8 +292,9 @@ func (v *Variables) Restart(name string, version int) error {
 	if err = v.session.Agree(err); err != nil {
 		return errors.Join(err, v.RestartEnd(false))
 	}
-	if err = v.session.Agree(saved.fits(v.of(name))); err != nil {
-		return errors.Join(err, v.RestartEnd(true)) // the version is whole: a corrected program can restart from it
+	v.misfit = saved.fits(v.of(name))
+	if err = v.session.Agree(v.misfit); err != nil {
+		return errors.Join(err, v.RestartEnd(true))
 	}
 	err = v.session.Agree(saved.read(v.of(name)))
 	return errors.Join(err, v.RestartEnd(err == nil))
@@ -317,7 +320,7 @@ func (v *Variables) RestartBegin(name string, version int) error {
 	} else if err != nil {
 		return err
 	}
-	v.state, v.name, v.version, v.path, v.source = reading, name, version, path, dataset
+	v.state, v.name, v.version, v.path, v.source, v.misfit = reading, name, version, path, dataset, nil
 	if left {
 		v.source = leftover
 	}
@@ -353,8 +356,8 @@ func (v *Variables) Read(which Selection, ids []int) error {
 		return err
 	}
 	defer saved.close()
-	if err := saved.fits(v.of(v.name)); err != nil {
-		return err
+	if v.misfit = saved.fits(v.of(v.name)); v.misfit != nil {
+		return v.misfit
 	}
 	return saved.read(v.of(v.name))
 }
@@ -373,8 +376,8 @@ func (v *Variables) open(which Selection, ids []int) (*saved, error) {
 	return s, nil
 }
 
-// RestartEnd ends RestartBegin. valid says whether the caller could restart. If it is false on any rank, the version is not
-// offered again, and that is an error. It is collective.
+// RestartEnd ends RestartBegin. valid says whether the caller could restart. If it is false on any rank, that is an error, and the version is
+// not offered again, unless only the memory of the program did not fit: a corrected program can restart from it. It is collective.
 func (v *Variables) RestartEnd(valid bool) error {
 	wrong := v.expect(reading)
 	if wrong == nil && v.source == others {
@@ -385,12 +388,17 @@ func (v *Variables) RestartEnd(valid bool) error {
 		return err
 	}
 	v.state, v.path = idle, ""
+	misfit := v.misfit
+	if valid {
+		misfit = nil
+	}
 	if v.source == dataset {
-		return v.session.CompleteRestart(valid)
+		err := v.session.CompleteRestart(valid || misfit != nil)
+		return errors.Join(err, v.session.Agree(misfit))
 	}
 	var err error
 	if !valid {
-		err = fmt.Errorf("the program could not restart from version %d of %s, which VELOC has left in %s: remove its files, so that no run is offered it", v.version, v.name, v.prefix)
+		err = fmt.Errorf("the program could not restart from version %d of %s, which VELOC has left in %s: remove its files, so that no run is offered it", v.version, v.name, v.veloc)
 	}
 	return v.session.Agree(err)
 }
