@@ -56,7 +56,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc < 3 || VELOC_Init(MPI_COMM_WORLD, argv[1]) != VELOC_SUCCESS) {
-        printf("no init\n");
+        if (rank == 0)
+            printf("no init\n");
         MPI_Finalize();
         return 1;
     }

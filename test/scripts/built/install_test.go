@@ -71,6 +71,8 @@ func TestInstall_Files(t *testing.T) {
 	want := []string{
 		"bin/scr", "include/scr.h", "include/scr.mod", "include/scr_cr.h", "include/scr_cr.mod", "include/scrf.h",
 		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/directories", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py", "lib/python/scr_cr.py",
+		"include/goscr/veloc.h", "include/goscr/veloc.hpp", "include/goscr/veloc/defs.h", "lib/cmake/goscr-veloc/velocConfig.cmake",
+		"lib/libveloc-client.so", "lib/goscr/" + b.mpi + "/libveloc-client.so",
 		"lib/libscr_cr.so", "lib/goscr/" + b.mpi + "/libscr_cr.so", "lib/goscr/" + b.mpi + "/scr_image",
 		"share/goscr/scr.f90", "share/goscr/scr_cr.f90", "share/goscr/grafana/views.sql", "share/goscr/grafana/goscr.json", "share/goscr/grafana/goscr-prometheus.json", "share/goscr/gdb/goscr.py", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
 		"share/goscr/ompi/ompi-checkpoint", "share/goscr/ompi/ompi-migrate", "share/goscr/ompi/ompi-restart",
@@ -84,7 +86,9 @@ func TestInstall_Files(t *testing.T) {
 			want = append(want, "lib/pkgconfig/"+pc+".pc", "lib/pkgconfig/"+pc+"-"+b.mpi+".pc", "lib/goscr/"+b.mpi+"/pkgconfig/"+pc+".pc")
 		}
 	}
-	want = append(want, "lib/pkgconfig/scr_cr.pc", "lib/pkgconfig/scr_cr-"+b.mpi+".pc", "lib/goscr/"+b.mpi+"/pkgconfig/scr_cr.pc")
+	for _, pc := range []string{"scr_cr", "goscr-veloc"} {
+		want = append(want, "lib/pkgconfig/"+pc+".pc", "lib/pkgconfig/"+pc+"-"+b.mpi+".pc", "lib/goscr/"+b.mpi+"/pkgconfig/"+pc+".pc")
+	}
 	for _, name := range strings.Fields(run(t, filepath.Join(b.dir, "scr"), "links")) {
 		want = append(want, "bin/"+name)
 	}

@@ -18,7 +18,7 @@ func strange(t *testing.T, b build, mpi string) string {
 	for _, name := range []string{"scr", "scr.h", "scr_cr.h", "scr.mod", "scr_cr.mod", "scr.py", "scr_cr.py", "scr_image", "scripts", "version"} {
 		run(t, "cp", "-r", filepath.Join(b.dir, name), dir)
 	}
-	for _, name := range []string{"libscr.so", "libscrf.so", "libscr_cr.so", "libscr.a", "libscrf.a"} {
+	for _, name := range []string{"libscr.so", "libscrf.so", "libscr_cr.so", "libveloc-client.so", "libscr.a", "libscrf.a"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte("of "+mpi+"\n"), 0o600))
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "mpi"), []byte(mpi+" 1.2.3\n"), 0o600))
@@ -126,7 +126,7 @@ func TestInstall_SideBySide(t *testing.T) {
 	}
 	points := func(want string) {
 		t.Helper()
-		for _, name := range []string{"libscr.so", "libscrf.so", "libscr_cr.so", "libscr.a", "libscrf.a"} {
+		for _, name := range []string{"libscr.so", "libscrf.so", "libscr_cr.so", "libveloc-client.so", "libscr.a", "libscrf.a"} {
 			if to, _ := os.Readlink(filepath.Join(work, "p/lib64", name)); to != "goscr/"+want+"/"+name {
 				t.Errorf("%s leads to %q, want %s", name, to, want)
 			}
@@ -263,7 +263,7 @@ func TestInstall_WithoutFortran(t *testing.T) {
 		!strings.Contains(out, "without a Fortran compiler") {
 		t.Errorf("make would compile for Fortran:\n%s", out)
 	}
-	for _, name := range []string{"libscr.so", "libscr_cr.so", "libscr.a", "scr.h", "scr_cr.h", "scr.py", "scr_cr.py", "scr_image", "scr", "scripts", "mpi", "version"} {
+	for _, name := range []string{"libscr.so", "libscr_cr.so", "libveloc-client.so", "libscr.a", "scr.h", "scr_cr.h", "scr.py", "scr_cr.py", "scr_image", "scr", "scripts", "mpi", "version"} {
 		run(t, "cp", "-r", filepath.Join(b.dir, name), filepath.Join(work, "build"))
 	}
 	if out, err := makeInstall("install", work+"/build", "PREFIX="+work+"/p"); err != nil {
