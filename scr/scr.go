@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/session"
+	"github.com/goscr/goscr/internal/variables"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -36,7 +37,10 @@ var (
 
 // Session is a rank's use of goscr between Init and Finalize. Its methods are collective, except
 // Parameter, Migrate and RestartFrom.
-type Session struct{ s *session.Session }
+type Session struct {
+	s    *session.Session
+	vars *variables.Variables // nil until Variables is called
+}
 
 // Init begins a session on the ranks of world. It duplicates world; if a rank cannot continue
 // later, world is not affected, unless it is an mpi.Revocable: then it is revoked. Init makes
@@ -54,7 +58,7 @@ func of(s *session.Session, err error) (*Session, error) {
 	if s == nil {
 		return nil, named(err)
 	}
-	return &Session{s}, named(err)
+	return &Session{s: s}, named(err)
 }
 
 // Finalize ends the session in any state. It flushes outputs that are not in the prefix

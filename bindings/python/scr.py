@@ -27,7 +27,16 @@ A program uses it like this, on all ranks:
 
     scr.finalize()
 
-Each function calls the function of the same name in scr.h, and raises Error where
+Instead of files, a program can name its arrays, after init():
+
+    scr.protect("field", field)         # an array of numpy, a bytearray, ...
+    version = scr.newest("model")       # None: there is no checkpoint
+    if version is not None:
+        scr.restore("model", version)   # the arrays have the values that they had
+    ...
+        scr.checkpoint("model", step)
+
+Each other function calls the function of the same name in scr.h, and raises Error where
 that returns an error; complete_output, complete_checkpoint and complete_restart return
 False instead, as those of SCR 3.1's module do. All but route_file are collective. Only libscr.so is needed;
 a program may use mpi4py if it is built for the same MPI as libscr.so.
@@ -39,6 +48,7 @@ for in the directory of this file, in the one above, and then by the system's lo
 import ctypes
 import os
 import sys
+import zlib
 
 __all__ = [
     "FLAG_NONE", "FLAG_CHECKPOINT", "FLAG_OUTPUT", "MAX_FILENAME", "Error",
@@ -46,6 +56,7 @@ __all__ = [
     "have_restart", "start_restart", "complete_restart", "restart", "Restart",
     "need_checkpoint", "start_output", "complete_output", "output", "Output",
     "start_checkpoint", "complete_checkpoint",
+    "protect", "unprotect", "checkpoint", "newest", "restore",
     "should_exit", "current", "drop", "delete", "rank", "size", "library",
 ]
 
@@ -109,6 +120,9 @@ def _load():
         "SCR_Have_restart": [pointer, text], "SCR_Start_restart": [text], "SCR_Complete_restart": [number],
         "SCR_Need_checkpoint": [pointer], "SCR_Start_output": [text, number], "SCR_Complete_output": [number],
         "SCR_Start_checkpoint": [], "SCR_Complete_checkpoint": [number],
+        "goscr_variables_protect": [number, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, text], "goscr_variables_unprotect": [number, text],
+        "goscr_variables_checkpoint": [text, number], "goscr_variables_restart": [text, number],
+        "goscr_variables_find": [text, number, number, pointer],
         "SCR_Should_exit": [pointer], "SCR_Current": [text], "SCR_Drop": [text], "SCR_Delete": [text],
     }.items():
         try:
@@ -416,6 +430,73 @@ def complete_checkpoint(valid=True):
 
 
 # ------------------------------------------------------------------------ other
+
+
+# ------------------------------------------------------------------ variables
+
+# Arrays that are protected, by name and group: Python must not free their memory. Ids, by name.
+_arrays = {}
+_ids = {}
+
+
+def _id(name):
+    """Returns the number of a variable in a file: the same for a name in every run."""
+    number = zlib.crc32(_bytes(name)) & 0x7FFFFFFF
+    if _ids.setdefault(number, name) != name:
+        raise ValueError(f"the names {_ids[number]!r} and {name!r} have the same number: choose another one")
+    return number
+
+
+def _group(group):
+    return None if group is None else _bytes(group)
+
+
+def protect(name, array, group=None):
+    """Names an array as a variable of the checkpoints that checkpoint() writes. Not collective.
+
+    array is one of numpy, or anything with a writable buffer without gaps, such as a bytearray. If the
+    name is protected already, the array takes its place. With a group, only checkpoints of that name contain it.
+    """
+    view = memoryview(array)
+    if view.readonly or not view.c_contiguous:
+        raise ValueError(f"variable {name!r}: its memory has to be writable and without gaps")
+    number, length = _id(name), view.nbytes
+    address = None
+    if length > 0:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B") if view.ndim else view))
+    _check(_lib.goscr_variables_protect(number, address, length, 1, _group(group)), "VELOC_Mem_protect")
+    if group is None:
+        for key in [k for k in _arrays if k[0] == name]:
+            del _arrays[key]
+    _arrays[name, group] = array
+
+
+def unprotect(name, group=None):
+    """Ends protect(), without a group in all groups. Not collective."""
+    _check(_lib.goscr_variables_unprotect(_id(name), _group(group)), "VELOC_Mem_unprotect")
+    for key in [k for k in _arrays if k[0] == name and group in (None, k[1])]:
+        del _arrays[key]
+
+
+def checkpoint(name, version):
+    """Writes the variables that are protected as a version of a name; as a rule the version is the step."""
+    _check(_lib.goscr_variables_checkpoint(_bytes(name), version), "VELOC_Checkpoint")
+
+
+def newest(name, most=0):
+    """Returns the newest version of a name from which all ranks can restart, None if there is none.
+
+    If most is not 0, the version is at most that.
+    """
+    version = ctypes.c_int(-1)
+    _check(_lib.goscr_variables_find(_bytes(name), most, -1, ctypes.byref(version)), "VELOC_Restart_test")
+    return None if version.value < 0 else version.value
+
+
+def restore(name, version):
+    """Reads a version into the variables. If that fails on any rank, no array is changed on any."""
+    _check(_lib.goscr_variables_restart(_bytes(name), version), "VELOC_Restart")
+
 
 
 def should_exit():

@@ -388,7 +388,7 @@ func with(name string, wrong error, f func(s *session.Session) error) C.int {
 func ending(err error) error {
 	if errors.Is(err, session.ErrHalted) {
 		C.goscr_halted = 1
-		current, absent, err = nil, errNotBegun, nil
+		current, vars, absent, err = nil, nil, errNotBegun, nil
 	}
 	return err
 }

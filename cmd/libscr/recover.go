@@ -53,6 +53,9 @@ func recoverIn(comm unsafe.Pointer) error {
 			return ending(err) // the session is over, and SCR_Recover can be called again
 		}
 		job, attempt, current, saidRevoked = attempt, nil, next, false
+		if vars != nil {
+			vars.Continue(current, job.Rank())
+		}
 		introduce()
 		return nil
 	})

@@ -25,22 +25,24 @@ import (
 )
 
 var (
-	// vars are the variables of the process, between VELOC_Init and VELOC_Finalize.
+	// vars are the variables of the process, from VELOC_Init, or the first call about variables in a session of SCR_Init, to the end of the session.
 	vars *variables.Variables
 	// alone is whether the session is of this process only: then MPI need not be there.
 	alone bool
 )
 
-var errNoVariables = errors.New("VELOC_Init has not been called, or has failed")
+var errNoVariables = errors.New("neither VELOC_Init nor SCR_Init has been called, or it has failed")
 
 // withVariables is call for functions that need the variables.
 func withVariables(name string, f func() error) C.int {
 	return call(name, func() error {
 		switch {
-		case vars == nil:
+		case current == nil:
 			return &session.ArgumentError{Text: errNoVariables.Error()}
 		case !alone && !system.Initialized():
 			return errMPIEnded
+		case vars == nil: // the session is one of SCR_Init
+			vars = variables.New(current, job.Rank())
 		}
 		return ending(f())
 	})
@@ -66,11 +68,7 @@ func go_variables_init(comm unsafe.Pointer, id C.uint, path *C.goscr_cchar) C.in
 		}
 		settings.Err = wrong // Init fails with it on all ranks
 		if current != nil {
-			err := recoverIn(comm)
-			if err == nil {
-				vars.Continue(current, job.Rank())
-			}
-			return err
+			return recoverIn(comm)
 		}
 		absent, said, saidRevoked = errInitFails, false, false
 		environ := getenv

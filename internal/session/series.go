@@ -150,6 +150,9 @@ func (r Series) Remove() error {
 	})
 }
 
+// RankOf returns the rank of the caller in the session. It is not collective.
+func RankOf(s *Session) int { return s.world.Rank() }
+
 // Wait waits until nothing is being protected or flushed in the background. It is collective.
 func Wait(s *Session) error {
 	const call = "Wait"

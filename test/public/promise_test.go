@@ -55,6 +55,7 @@ func header(t *testing.T, path string) (lines []string) {
 func TestPromise_C(t *testing.T) {
 	promised.Compare(t, "scr.h", header(t, "../../cmd/libscr/scr.h"))
 	promised.Compare(t, "scr_cr.h", header(t, "../../cr/lib/scr_cr.h"))
+	promised.Compare(t, "veloc.h", append(header(t, "../../bindings/veloc/veloc.h"), header(t, "../../bindings/veloc/veloc/defs.h")...))
 }
 
 // The public names of a module for Python: constants, functions, classes, and the methods and values that a class has or takes

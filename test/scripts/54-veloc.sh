@@ -88,6 +88,27 @@ is "... restart" single again
 "$TESTBED" wipe
 is "... and from the persistent directory" single again
 
+# The program of the page.
+sed -n '/^```c$/,/^```$/p' "$ROOT/docs/variables.md" | grep -v '^```' >"$WORK/page.c"
+is "the program of docs/variables.md" "$MPICC" -std=c99 -Wall -Wextra -Werror -I"$BUILD" -o "$WORK/page" "$WORK/page.c" -L"$BUILD" -lveloc-client -Wl,-rpath,"$BUILD"
+begin max_versions=3
+cp "$WORK/cfg" "$WORK/veloc.cfg"
+is "... runs" job "$WORK/page"
+is "... and again" job "$WORK/page"
+is "... with three versions" same "model-0-100.dat model-0-80.dat model-0-90.dat" "$(find "$persistent" -name 'model-0-*' -printf '%f\n' | LC_ALL=C sort | paste -sd ' ')"
+
+# Python, in a session of SCR's calls.
+begin
+python() { # FROM TO
+    job env SCR_PREFIX="$persistent" PYTHONPATH="$BUILD" python3 "$ROOT/test/scripts/arrays.py" "$@"
+    grep -qx "end $2" "$WORK/out" && ! grep -qE "Traceback|internal error" "$WORK/err" || { cat "$WORK/out" "$WORK/err"; return 1; }
+}
+is "arrays in Python" python 0 3
+"$TESTBED" lose node1 2>/dev/null
+is "... after the loss of a node" python 3 5
+"$TESTBED" wipe
+is "... and of all" python 5 6
+
 archives=("$ROOT"/../shared/peers/veloc-*.tar.gz)
 if [ -e "${archives[0]}" ]; then
     mkdir "$WORK/veloc" "$WORK/veloc/include"
