@@ -3,9 +3,13 @@ package session
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/goscr/goscr/test/sample"
 )
 
 // saveVersion writes a version of a series. Its files are those of a step.
@@ -148,4 +152,67 @@ func TestSeries_Misuse(t *testing.T) {
 		}
 		return errors.Join(write(s, contents(1, rank)), s.CompleteOutput(true), Wait(s))
 	})
+}
+
+// A kill at any message, and the loss of a node after it, loses no version of any series that was complete, and none of the other series.
+func TestKilled_Series(t *testing.T) {
+	most := int64(24)
+	if sample.Now() == sample.Campaign {
+		most = 1 << 30
+	}
+	for _, set := range [][]string{{"SCR_FLUSH=0"}, {"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_PREFIX_SIZE=1"}} {
+		t.Run(strings.Join(set, " "), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, set...)
+			c.inMode(waiting)
+			c.job(four, func(s *Session, rank int) error {
+				return errors.Join(saveVersion(s, rank, "a", 1, 1), saveVersion(s, rank, "b", 10, 2))
+			})
+			var mu sync.Mutex
+			begun := int64(-1)       // the message at which the run is killed that has begun to write
+			var least map[string]int // the newest version that a rank has completed in that run
+			first := map[string]int{"a": 1, "b": 10}
+			killsOf(t, c, most, four, func(s *Session, rank int) error {
+				mu.Lock()
+				if begun != c.opt.KillAt {
+					begun, least = c.opt.KillAt, maps.Clone(first)
+				}
+				mu.Unlock()
+				err := errors.Join(restoreVersion(s, rank, "b", 10, 2), restoreVersion(s, rank, "a", 1, 1))
+				for _, x := range []struct {
+					series        string
+					version, step int
+				}{{"a", 2, 3}, {"b", 20, 4}, {"a", 3, 5}} {
+					if err == nil {
+						err = saveVersion(s, rank, x.series, x.version, x.step)
+					}
+					if err == nil {
+						mu.Lock()
+						least[x.series] = max(least[x.series], x.version)
+						mu.Unlock()
+					}
+				}
+				return err
+			}, func(at int64) {
+				want := first
+				if begun == at {
+					want = least
+				}
+				c.lose(four[at%4])
+				steps := map[string]map[int]int{"a": {1: 1, 2: 3, 3: 5}, "b": {10: 2, 20: 4}}
+				c.job(four, func(s *Session, rank int) error {
+					for _, series := range []string{"b", "a"} {
+						v, ok, err := Series{s, series}.Find(0)
+						if err != nil || !ok || v < want[series] {
+							return fmt.Errorf("killed at message %d: series %s: version %d, %v, %w; %d was complete", at, series, v, ok, err, want[series])
+						}
+						if err := restoreVersion(s, rank, series, v, steps[series][v]); err != nil {
+							return fmt.Errorf("killed at message %d: %w", at, err)
+						}
+					}
+					return errors.Join(saveVersion(s, rank, "a", 4, 6), restoreVersion(s, rank, "a", 4, 6))
+				})
+			})
+		})
+	}
 }
