@@ -220,7 +220,10 @@ $(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
 	$(MPIFC) -std=f2018 -Wall -O2 -g -I$(out) -J$@.mod -o $@ $< -L$(out) -lscrf -Wl,-rpath,'$$ORIGIN'
 	@rm -r $@.mod
 
-examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(if $(fortran),$(out)/heat-fortran)
+$(out)/heat-variables: examples/heat-variables/heat.c $(out)/libveloc-client.so
+	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lveloc-client -lm -Wl,-rpath,'$$ORIGIN'
+
+examples: all $(out)/heat $(out)/heat-variables $(out)/heat-go $(out)/heat-cpp $(if $(fortran),$(out)/heat-fortran)
 
 install uninstall: export DESTDIR := $(DESTDIR)
 install uninstall: export PREFIX := $(PREFIX)

@@ -15,7 +15,17 @@ import (
 // than below, or, if below is 0, the first to try. ok is false if none is left. It is
 // collective; all ranks get the same result.
 func (p *Prefix) Candidate(below int) (d dataset.Dataset, ok bool, err error) {
-	return p.find(func(x *Index) (Entry, bool) { return x.Next(below) })
+	return p.find(func(x *Index) (Entry, bool) { return withoutSeries(x).Next(below) })
+}
+
+// withoutSeries returns the index without the datasets of series, which are found by NewestWhere.
+func withoutSeries(x *Index) *Index {
+	for _, e := range x.own() {
+		if e.Series() != "" {
+			x.remove(e.ID)
+		}
+	}
+	return x
 }
 
 // Newer returns the names of the usable checkpoints with ids higher than than, newest
@@ -26,7 +36,7 @@ func Newer(prefix string, than int) (names []string, err error) {
 		return nil, err
 	}
 	for _, e := range x.Entries() {
-		if e.ID > than && e.usable() {
+		if e.ID > than && e.usable() && e.Series() == "" {
 			names = append(names, e.Name)
 		}
 	}
@@ -46,6 +56,7 @@ func Newer(prefix string, than int) (names []string, err error) {
 // bounds. It is collective; all ranks get the same result.
 func (p *Prefix) Written(after, below int) (d dataset.Dataset, ok bool, err error) {
 	return p.find(func(x *Index) (Entry, bool) {
+		x = withoutSeries(x)
 		newest := below - 1
 		if e, ok := x.Find(x.Current()); ok && e.usable() {
 			newest = min(newest, e.ID)
@@ -73,6 +84,7 @@ func (p *Prefix) Written(after, below int) (d dataset.Dataset, ok bool, err erro
 // collective; all ranks get the same result.
 func (p *Prefix) Later(after, below int, ours func(d dataset.Dataset) bool) (d dataset.Dataset, ok bool, err error) {
 	return p.find(func(x *Index) (Entry, bool) {
+		x = withoutSeries(x)
 		e, ok := x.Find(x.Current())
 		if below > 0 {
 			e, ok = x.Next(below)

@@ -300,7 +300,7 @@ func sent(step int) func(s *Session, rank int) error {
 		if err := checkpoint(s, rank, step); err != nil {
 			return err
 		}
-		return begin(s, s.cache.NewestCheckpoint())
+		return begin(s, s.cache.NewestCheckpoint(""))
 	}
 }
 
@@ -473,7 +473,7 @@ func TestAsync_Compressed(t *testing.T) {
 			if err := s.CompleteOutput(true); err != nil {
 				return err
 			}
-			return begin(s, s.cache.NewestCheckpoint())
+			return begin(s, s.cache.NewestCheckpoint(""))
 		})
 		c.serving.Wait()
 		info, err := os.Stat(prefix.Aside(c.prefix("ckpt.1/text"), 1, prefix.ByFlush))
@@ -729,13 +729,13 @@ func TestAsync_Limits(t *testing.T) {
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
-		l := s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByThread)
+		l := s.flusher.Load(s.cache.NewestCheckpoint(""), mover.ByThread)
 		sums := []int64{int64(l.Limits.Bandwidth), int64(l.Limits.CPU * 1e6)}
 		s.flusher.Node.Allreduce(sums, mpi.Sum)
 		if sums[0] < 20<<20-4 || sums[0] > 20<<20 || sums[1] < 250000-4 || sums[1] > 250000 {
 			return fmt.Errorf("the limits of the ranks of a node make %v", sums)
 		}
-		if l = s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByDaemon); l.Limits != s.flusher.Limits {
+		if l = s.flusher.Load(s.cache.NewestCheckpoint(""), mover.ByDaemon); l.Limits != s.flusher.Limits {
 			return fmt.Errorf("scr_transfer has limits %v", l.Limits)
 		}
 		return nil

@@ -147,7 +147,7 @@ func (s *Session) stopRestart() error {
 		s.restart.Withdraw()
 		s.numbers.history = beginHistory(s.config, s.numbers.id)
 		if s.numbers.history != dataset.AnyHistory {
-			newest, err := s.flusher.Newest()
+			newest, err := s.flusher.Newest("")
 			if err != nil {
 				return err
 			}

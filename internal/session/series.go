@@ -65,7 +65,7 @@ func (r Series) find(call string, asked int, wanted func(version int) bool) erro
 	if _, err := sameEverywhere(s.world, r.Dataset(asked), 0, false); err != nil {
 		return err
 	}
-	if err := s.offerRestart(s.restart.FindIn(r.Name, wanted)); err != nil {
+	if err := s.offerRestart(s.restart.FindIn(r.Name, wanted, s.started)); err != nil {
 		return err
 	}
 	s.numbers.asked = s.numbers.asked || s.restart.Offered() != nil

@@ -122,6 +122,49 @@ func TestSeries_Refused(t *testing.T) {
 	})
 }
 
+// The files of a program are not mixed up with a series, in the cache and in the prefix directory: HaveRestart offers none of a series.
+func TestSeries_BesideFiles(t *testing.T) {
+	t.Parallel()
+	for _, lost := range [][]string{four[2:3], four} {
+		c := newCluster(t, "SCR_CACHE_SIZE=1", "SCR_FLUSH=1")
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(checkpoint(s, rank, 1), saveVersion(s, rank, "a", 1, 3), checkpoint(s, rank, 2), saveVersion(s, rank, "a", 2, 4))
+		})
+		c.lose(lost...)
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(restartAt(s, rank, 2), restoreVersion(s, rank, "a", 2, 4), restartAt(s, rank, 2), checkpoint(s, rank, 5), saveVersion(s, rank, "a", 3, 6))
+		})
+		c.lose(lost...)
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(restoreVersion(s, rank, "a", 3, 6), restartAt(s, rank, 5), restoreVersion(s, rank, "a", 3, 6))
+		})
+	}
+	c := newCluster(t)
+	c.job(four, func(s *Session, rank int) error { return saveVersion(s, rank, "a", 1, 1) })
+	c.job(four, func(s *Session, rank int) error {
+		if name, err := offered(s); name != "" || err != nil {
+			return fmt.Errorf("offered %q, %w", name, err)
+		}
+		return restoreVersion(s, rank, "a", 1, 1)
+	})
+}
+
+// A version that the user has chosen is found first, until the run has begun a dataset.
+func TestSeries_Chosen(t *testing.T) {
+	t.Parallel()
+	for _, lost := range [][]string{nil, four} {
+		c := newCluster(t, "SCR_CACHE_SIZE=3", "SCR_FLUSH=1")
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(saveVersion(s, rank, "a", 1, 1), saveVersion(s, rank, "a", 2, 2), saveVersion(s, rank, "a", 3, 3), saveVersion(s, rank, "b", 1, 4))
+		})
+		c.lose(lost...)
+		c.set("SCR_CURRENT=a-2")
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(restoreVersion(s, rank, "a", 2, 2), restoreVersion(s, rank, "b", 1, 4), saveVersion(s, rank, "a", 4, 5), restoreVersion(s, rank, "a", 4, 5))
+		})
+	}
+}
+
 // Calls in the wrong place, with other arguments on some rank, or with wrong ones.
 func TestSeries_Misuse(t *testing.T) {
 	t.Parallel()
@@ -215,4 +258,16 @@ func TestKilled_Series(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Without a cache, the program writes versions to the prefix directory, and reads them there.
+func TestSeries_Bypass(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_CACHE_BYPASS=1", "SCR_PREFIX_SIZE=1")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(saveVersion(s, rank, "a", 1, 1), saveVersion(s, rank, "b", 1, 2), checkpoint(s, rank, 3), saveVersion(s, rank, "a", 2, 4))
+	})
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(restoreVersion(s, rank, "b", 1, 2), restoreVersion(s, rank, "a", 2, 4), restartAt(s, rank, 3))
+	})
 }

@@ -97,6 +97,21 @@ is "... runs" job "$WORK/page"
 is "... and again" job "$WORK/page"
 is "... with three versions" same "model-0-100.dat model-0-80.dat model-0-90.dat" "$(find "$persistent" -name 'model-0-*' -printf '%f\n' | LC_ALL=C sort | paste -sd ' ')"
 
+# The example, beside the one with files: a rank is killed, a node is lost, and the result is the same.
+is "heat with variables" make -s --no-print-directory -C "$ROOT" BUILD="$BUILD" MPICC="$MPICC" "$BUILD/heat-variables" "$BUILD/heat"
+begin
+is "... and heat with files" job env SCR_PREFIX="$persistent" "$BUILD/heat" -x 201 -y 201 -s 1500 -c 0 -o "$WORK/heat.files"
+begin mode=sync persistent_interval=-1
+heat() { job "$BUILD/heat-variables" "$WORK/cfg" 201 1500 "$WORK/heat.variables"; }
+heat &
+killed() { within 60 grep -q 'checkpoint at step [3-9]00' "$WORK/out" && running "$BUILD/heat-variables" | tail -n 1 | xargs kill -9; }
+is "... a rank is killed" killed
+wait $!
+"$TESTBED" lose node3 2>/dev/null
+is "... and its node is lost: it runs to the end" heat
+is "... from a checkpoint" grep -qE '^restarted at step [1-9]' "$WORK/out"
+is "... with the result of the program with files" cmp "$WORK/heat.files" "$WORK/heat.variables"
+
 # Python, in a session of SCR's calls.
 begin
 python() { # FROM TO

@@ -31,7 +31,7 @@ func (f *Flusher) Leaving(store *reddesc.Store, series string, need int64) (Leav
 	if err != nil {
 		return Leaving{}, err
 	}
-	if newest := f.Cache.NewestOf(series); newest != nil && f.flushed[newest.ID()] != fetchable && slices.Contains(leaving, newest) {
+	if newest := f.Cache.NewestCheckpoint(series); newest != nil && f.flushed[newest.ID()] != fetchable && slices.Contains(leaving, newest) {
 		f.Log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			f.SizeName(store.Name))
 	}
@@ -57,7 +57,7 @@ func (f *Flusher) free(store *reddesc.Store, series string) (leaving []*cache.Ca
 	var stuck error // why a dataset that must not leave unflushed could not be flushed
 	retried := false
 	for {
-		newest := f.Cache.NewestOf(series)
+		newest := f.Cache.NewestCheckpoint(series)
 		leaving, stay = f.leaving(store, series, newest, stuck != nil)
 		unsaved := slices.ContainsFunc(leaving, f.unsaved)
 		switch {

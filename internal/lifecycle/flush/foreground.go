@@ -49,7 +49,7 @@ func (f *Flusher) repair(c *cache.Cached) error {
 		return err
 	}
 	f.left(c)
-	if _, failed := f.Newest(); failed != nil {
+	if _, failed := f.Newest(c.Series()); failed != nil {
 		return failed
 	}
 	return err

@@ -18,10 +18,8 @@ import (
 // from an older one without a message.
 func (f *Flusher) FlushLeft(checkpoints bool) error {
 	f.flushForeign(checkpoints)
-	newest := f.Cache.NewestCheckpoint()
 	if checkpoints {
-		var err error
-		if newest, err = f.Newest(); err != nil {
+		if _, err := f.Newest(""); err != nil {
 			return err
 		}
 	}
@@ -33,7 +31,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 		if err == nil {
 			f.evictOutput(c)
 		}
-		if err != nil && checkpoints && c == newest {
+		if err != nil && checkpoints && c == f.Cache.NewestCheckpoint(c.Series()) {
 			return fmt.Errorf("%w (SCR_FLUSH_ON_RESTART and SCR_GLOBAL_RESTART require that it is flushed)", err)
 		}
 		switch {

@@ -39,13 +39,13 @@ func (f *Flusher) checked(c *cache.Cached, copied []redundancy.File) {
 	f.note(c)
 }
 
-// Newest returns the newest checkpoint of the cache that is not withheld, nil if there is none. It
+// Newest returns the newest checkpoint of a series in the cache that is not withheld, nil if there is none. It
 // restores those that are postponed, newest first, until it has one. Who removes the newest checkpoint, or
 // withholds it, calls Newest afterwards, so that the newest that is left is as protected as a new one,
 // and does not leave as one that can be fetched if a newer one, which cannot be used, has replaced it in the prefix directory.
-func (f *Flusher) Newest() (*cache.Cached, error) {
+func (f *Flusher) Newest(series string) (*cache.Cached, error) {
 	for {
-		c := f.Cache.NewestCheckpoint()
+		c := f.Cache.NewestCheckpoint(series)
 		if c == nil || !c.Postponed() {
 			return c, f.checkFetchable(c)
 		}

@@ -81,7 +81,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		err = r.FindAgain()
 	} else {
 		r.Withdraw()
-		_, err = r.Flusher.Newest()
+		_, err = r.Flusher.Newest(series)
 	}
 	return Chosen{series, int(found[1]), found[2]}, err
 }
@@ -286,6 +286,6 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 	if offered && again {
 		return r.FindAgain()
 	}
-	_, err = r.Flusher.Newest()
+	_, err = r.Flusher.Newest(known.Series())
 	return err
 }

@@ -199,7 +199,7 @@ func (r *Restart) fallback(d dataset.Dataset) *cache.Cached {
 	case r.offered != nil:
 		return r.offered.cached
 	case r.rung == named:
-		return r.Cache.NewestOf(d.Series())
+		return r.Cache.NewestCheckpoint(d.Series())
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		later.Datasets = []*cache.Cached{stays}
 		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == stays })
 	}
-	if r.rung == named && slices.Contains(leaving.Datasets, r.Cache.NewestOf(d.Series())) {
+	if r.rung == named && slices.Contains(leaving.Datasets, r.Cache.NewestCheckpoint(d.Series())) {
 		// An older one would be the newest then, and is not what the user has chosen.
 		if err := r.record(r.before(d), noChange, true); err != nil {
 			return nil, err

@@ -24,13 +24,14 @@ const (
 	fetched             // those in the prefix directory
 )
 
-// Find tries one source after the other until it can offer a checkpoint. It fetches one
+// Find tries one source after the other until it can offer a checkpoint without a series. It fetches one
 // only if fetch is true. A later call continues with the source at which the last call
 // stopped. If Find(true) offers none, the run starts from the beginning.
 func (r *Restart) Find(fetch bool) error {
 	if r.Never || r.Stopped() != nil {
 		return nil
 	}
+	endSeries(r)
 	if r.rung == named {
 		if err := r.offerNamed(); err != nil {
 			return err
@@ -40,7 +41,7 @@ func (r *Restart) Find(fetch bool) error {
 			r.rung = fetched
 		}
 	}
-	newest, err := r.Flusher.Newest()
+	newest, err := r.Flusher.Newest("")
 	if err != nil {
 		return err
 	}
@@ -81,10 +82,11 @@ func (r *Restart) FindAgain() error {
 // FindInRun searches once the program has begun a dataset: it offers the newest checkpoint that is complete, as a rule
 // one that this run has written. If there is none it fetches one.
 func (r *Restart) FindInRun() error {
+	endSeries(r)
 	if r.offered != nil || r.Never {
 		return nil
 	}
-	newest, err := r.Flusher.Newest()
+	newest, err := r.Flusher.Newest("")
 	if err != nil {
 		return err
 	}
@@ -98,13 +100,31 @@ func (r *Restart) FindInRun() error {
 }
 
 // FindIn offers the newest checkpoint of a series of which wanted is true, from the cache or from the prefix directory, in
-// place of what was offered. wanted is the same on all ranks. If it offers none, nothing else changes.
-func (r *Restart) FindIn(series string, wanted func(version int) bool) error {
+// place of what was offered. wanted is the same on all ranks. If it offers none, nothing else changes. Before the run has begun a dataset
+// (inRun), it offers the one that the user has chosen, if that is of the series.
+func (r *Restart) FindIn(series string, wanted func(version int) bool, inRun bool) error {
 	r.offered, r.rung = nil, fetched
 	if r.Never {
 		return nil
 	}
 	of := func(d dataset.Dataset) bool { return d.Series() == series && wanted(d.Version()) }
+	if r.Current.Name != "" && !inRun {
+		if err := findWhere(r, func(d dataset.Dataset) bool { return of(d) && r.Current.is(d) }); err != nil || r.offered != nil {
+			return err
+		}
+	}
+	return findWhere(r, of)
+}
+
+// endSeries ends the offer of a version of a series, so that a search can offer a checkpoint without one.
+func endSeries(r *Restart) {
+	if r.offered != nil && r.offered.Series() != "" {
+		r.offered, r.rung = nil, cached
+	}
+}
+
+// findWhere offers the newest checkpoint of which a condition is true, which is the same on all ranks.
+func findWhere(r *Restart, of func(dataset.Dataset) bool) error {
 	if !(r.Global && r.Fetch) {
 		for _, c := range slices.Clone(r.Cache.List()) {
 			if !of(c.Dataset) || !c.Flags().Has(dataset.Checkpoint) || c.Withheld() {

@@ -2,16 +2,13 @@ package cache
 
 import "github.com/goscr/goscr/internal/prefix/dataset"
 
-// NewestCheckpoint returns the newest checkpoint that can be used and is not withheld, nil
+// NewestCheckpoint returns the newest checkpoint of a series that can be used and is not withheld, nil
 // if there is none.
-func (k *Cache) NewestCheckpoint() *Cached { return k.newest(func(*Cached) bool { return true }) }
-
-// NewestOf is NewestCheckpoint of one series.
-func (k *Cache) NewestOf(series string) *Cached {
+func (k *Cache) NewestCheckpoint(series string) *Cached {
 	return k.newest(func(c *Cached) bool { return c.Series() == series })
 }
 
-// NewestProtected is NewestOf of those that are protected.
+// NewestProtected is NewestCheckpoint of those that are protected.
 func (k *Cache) NewestProtected(series string) *Cached {
 	return k.newest(func(c *Cached) bool { return c.Series() == series && c.Protected() })
 }

@@ -121,7 +121,7 @@ func (b behind) restart() (newest int) {
 		}
 		defer k.Close()
 		k.Rebuild()
-		c := k.NewestCheckpoint()
+		c := k.NewestCheckpoint("")
 		if c == nil {
 			return nil
 		}

@@ -79,7 +79,7 @@ func (k *Cache) rebuildDataset(id int) {
 		return
 	}
 	c := &Cached{Dataset: d.Dataset}
-	if err == nil && k.NewestOf(d.Series()) != nil && d.Flags().Has(dataset.Checkpoint) && !d.Flags().Has(dataset.Output) {
+	if err == nil && k.NewestCheckpoint(d.Series()) != nil && d.Flags().Has(dataset.Checkpoint) && !d.Flags().Has(dataset.Output) {
 		if err = k.postpone(c, d); err == nil {
 			return
 		}
