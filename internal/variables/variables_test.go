@@ -455,3 +455,33 @@ func FuzzReadHeader(f *testing.F) {
 		}
 	})
 }
+
+// If a rank cannot write, the version fails on all ranks, and the one before is still the newest.
+func TestVariables_WriteFails(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_CACHE_SIZE=2")
+	c.job(4, func(v *Variables, rank int) error {
+		if err := errors.Join(saveVersion(v, rank, "a", 1), v.Begin("a", 2)); err != nil {
+			return err
+		}
+		path, err := v.File()
+		if rank == 2 {
+			err = errors.Join(err, os.Mkdir(path, 0o700))
+		}
+		if err != nil {
+			return err
+		}
+		if err := v.Write(All, nil); (err == nil) != (rank != 2) {
+			return fmt.Errorf("rank %d writes: %w", rank, err)
+		}
+		if rank == 2 {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+		if v.End(true) == nil { // a program that does not look at the result of Write
+			return errors.New("a version that a rank could not write")
+		}
+		return errors.Join(restores(v, rank, "a", 1), saveVersion(v, rank, "a", 3), restores(v, rank, "a", 3))
+	})
+}
