@@ -24,10 +24,10 @@ void goscr_around(int state, const char *call);
 /* Waits until this thread may make a collective call, and says that it has made it; see inside.h. */
 void goscr_turn(int begins);
 
-/* Calls `work`, a function in Go, and returns its result.  Collective ones are GOSCR_LONG. */
-#define OF(length, call, work)    \
+/* Calls `work`, a function in Go, and returns its result.  turn: it is collective. */
+#define GO_CALL(length, turn, call, work) \
     do {                          \
-        int code, turn = (length) == GOSCR_LONG; \
+        int code;                 \
         if (turn)                 \
             goscr_turn(1);        \
         code = goscr_enter(length); \
@@ -44,6 +44,8 @@ void goscr_turn(int begins);
             goscr_halt();         \
         return code;              \
     } while (0)
-#define CALL(call, work) OF(GOSCR_LONG, call, work)
+#define CALL(call, work) GO_CALL(GOSCR_LONG, 1, call, work)
+/* For functions that are not collective. Signals wait for those that are GOSCR_BRIEF. */
+#define OF(length, call, work) GO_CALL(length, 0, call, work)
 
 #endif

@@ -20,7 +20,7 @@ int goscr_variables_clear(const char *group) { OF(GOSCR_BRIEF, "VELOC_Mem_clear"
 int goscr_variables_begin(const char *name, int version) { CALL("VELOC_Checkpoint_begin", go_variables_begin(name, version)); }
 int goscr_variables_write(int selection, const int *ids, int n)
 {
-    OF(GOSCR_BRIEF, "VELOC_Checkpoint_selective", go_variables_write(selection, ids, n));
+    OF(GOSCR_LONG, "VELOC_Checkpoint_selective", go_variables_write(selection, ids, n));
 }
 int goscr_variables_end(int valid) { CALL("VELOC_Checkpoint_end", go_variables_end(valid)); }
 int goscr_variables_checkpoint(const char *name, int version) { CALL("VELOC_Checkpoint", go_variables_checkpoint(name, version)); }
@@ -39,10 +39,10 @@ int goscr_variables_restart_begin(const char *name, int version, int rank)
 {
     CALL("VELOC_Restart_begin", go_variables_restart_begin(name, version, rank));
 }
-int goscr_variables_size(int id, long long *size) { OF(GOSCR_BRIEF, "VELOC_Recover_size", go_variables_size(id, size)); }
+int goscr_variables_size(int id, long long *size) { OF(GOSCR_LONG, "VELOC_Recover_size", go_variables_size(id, size)); }
 int goscr_variables_read(int selection, const int *ids, int n)
 {
-    OF(GOSCR_BRIEF, "VELOC_Recover_selective", go_variables_read(selection, ids, n));
+    OF(GOSCR_LONG, "VELOC_Recover_selective", go_variables_read(selection, ids, n));
 }
 int goscr_variables_restart_end(int valid) { CALL("VELOC_Restart_end", go_variables_restart_end(valid)); }
 int goscr_variables_restart(const char *name, int version) { CALL("VELOC_Restart", go_variables_restart(name, version)); }
