@@ -60,7 +60,7 @@ static int in_session;    /* SCR_Init or SCR_Recover has succeeded, and SCR_Fina
 static char **arguments;
 
 static const char *volatile place = "MPI_Init";
-static int volatile inside; /* a call of the library */
+static int volatile inside;         /* a call of the library */
 static int pids[MOST], nodes[MOST]; /* of all ranks */
 static int node;                    /* of this process */
 
@@ -71,7 +71,7 @@ static void wrong(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-/* Ends the job after an operation of MPI that has to succeed. */
+/* Ends the job after an operation of MPI that has to succeed. All that were in the last communicator say where they are. */
 static void check(int code, const char *operation)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -80,6 +80,9 @@ static void check(int code, const char *operation)
     place = operation;
     if (code == MPI_SUCCESS)
         return;
+    for (n = 0; n < ranks; n++)
+        if (pids[n] > 0)
+            kill(pids[n], SIGUSR1);
     MPI_Error_string(code, text, &n);
     printf("MPI: rank %d, generation %d: %s: %s\n", rank, now.generation, operation, text);
     fflush(stdout);
@@ -143,8 +146,8 @@ static int tolerated(void)
     return scheme != NULL && strcmp(scheme, "RS") == 0 ? 2 : 1;
 }
 
-/* Draws who dies in this generation, where, and in which step. All ranks draw the same. */
-static void draw_death(int first)
+/* Draws who dies in this generation, and where. All ranks draw the same. */
+static void draw_death(void)
 {
     enum where some[8];
     int n = 0, g = now.generation;
@@ -166,15 +169,20 @@ static void draw_death(int first)
     if (g == deaths - 1) /* nothing is left to do after it */
         some[n++] = FINALIZE;
     next.where = some[(int)(draw(g, 0) * n)];
-    next.step = first + (int)(draw(g, 2) * (steps - first));
-    if (next.where >= START && first >= steps)
-        next.where = FINALIZE;
     next.rank = (int)(draw(g, 1) * ranks);
     next.victims[0] = next.rank;
     if (shared)
         next.victims[1] = next.rank ^ 1;
     else
         next.victims[1] = (next.rank + 1 + (int)(draw(g, 4) * (ranks - 1))) % ranks;
+}
+
+/* Draws in which of the steps from a first one on it is. */
+static void draw_step(int first)
+{
+    next.step = first + (int)(draw(now.generation, 2) * (steps - first));
+    if (next.where != NOWHERE && first >= steps)
+        next.where = FINALIZE;
 }
 
 /*
@@ -297,8 +305,7 @@ static int compute(void)
 
     if (step < 0)
         return 0;
-    if (next.where > RESTART)
-        draw_death(step);
+    draw_step(step);
     for (; step < steps; step++) {
         enter(COMPUTE, step, 30, "a step", 0);
         if (MPI_Allreduce(&step, &any, 1, MPI_INT, MPI_MAX, job) != MPI_SUCCESS)
@@ -336,7 +343,7 @@ static int begin(void)
     enum where where = now.generation == 0 ? INIT : RECOVER;
     int good;
 
-    draw_death(0);
+    draw_death();
     if (in_session) {
         enter(where, 0, 60, "SCR_Recover", 1);
         good = SCR_Recover(job) == SCR_SUCCESS;
