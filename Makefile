@@ -26,6 +26,7 @@
 #   make losses      every loss, every kill and every error of a file system that the tests try a sample of
 #   make soak        1,000 random jobs against a model; SOAK_JOBS=n, SOAK_SEED=first; SEED=n: the story of one
 #   make halo        200 restarts with messages in transit; SEED=n, CHECKPOINTS=n, MPI=mpich
+#   make test-online 60 jobs in which processes die and the others continue, in a Debian 13 with Open MPI 5; RUNS=n, SEED=first; needs root
 #   make fuzz        all fuzz targets, FUZZTIME=1m each; ONLY=TEXT
 #
 # release
@@ -83,7 +84,7 @@ version  = -X=github.com/goscr/goscr/internal/sys/version.stamped=$(shell script
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages release dist site wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench compare pictures structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages release dist site wheel demo demo-slurm quick test test-all test-times test-online crash losses power soak halo fuzz bench compare pictures structure lint clean deps check FORCE
 
 for_fortran := $(out)/libscrf.so $(out)/scr_cr.mod $(out)/libscrf.a
 
@@ -333,6 +334,10 @@ soak: $(out)/soak
 halo:
 	@export HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' DRAW_CHECKPOINTS='$(or $(CHECKPOINTS),200)' TEST_SEED='$(or $(SEED),1)' && \
 	    $(tests) -mpi '$(or $(MPI),openmpi)' 44-quiet 44-draw
+
+# In a system of its own, whose MPI has ULFM: that of the machine need not.
+test-online:
+	@scripts/test-online '$(or $(RUNS),60)' '$(or $(SEED),1)'
 
 FUZZTIME ?= 1m
 

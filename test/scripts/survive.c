@@ -242,14 +242,30 @@ static int get(const char *name, int step, int r)
     return ok ? of : 0;
 }
 
+static int setting(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value == NULL ? 0 : atoi(value);
+}
+
+/* The oldest checkpoint that may be offered, or less than 0 if there may be none. */
+static int least_step(void)
+{
+    int every = setting("SCR_FLUSH");
+
+    /* What is lost with a node is rebuilt only with as many ranks as before: with fewer, what is flushed counts. */
+    if (how == SHRINK && now.generation > 0)
+        return every == 0 || setting("SCR_FLUSH_ASYNC") ? -1 : complete - (every - 1);
+    /* With protection in the background, a lost node costs the checkpoint that is not yet protected. */
+    return complete - setting("SCR_ENCODE_ASYNC");
+}
+
 /* Returns the step to continue with, or -1 after an error. */
 static int restart(void)
 {
     char name[SCR_MAX_FILENAME], file[2 * SCR_MAX_FILENAME];
-    /* With protection in the background, a lost node costs the checkpoint that is not yet protected. */
-    const char *background = getenv("SCR_ENCODE_ASYNC");
-    int least = complete - (background != NULL && strcmp(background, "1") == 0);
-    int flag, step = -1, r, of = 0;
+    int least = least_step(), flag, step = -1, r, of = 0;
 
     place = "SCR_Have_restart";
     if (SCR_Have_restart(&flag, name) != SCR_SUCCESS)
@@ -444,8 +460,14 @@ static void find_dead(MPI_Comm left, int *of_all)
     check(MPI_Comm_rank(left, &is), "MPI_Comm_rank");
     if (now.dead == 0 && is == 0)
         wrong("no process has died, and a call has failed");
-    if (rank >= 0 && now.dead != together)
-        wrong("others have died than were to");
+    if (rank >= 0 && now.dead != together) {
+        printf("MPI: rank %d, generation %d: MPIX_Comm_shrink leaves %d of %d ranks, and %d have died; without", rank, now.generation, n, ranks, together);
+        for (i = 0; i < now.dead; i++)
+            printf(" %d%s", now.places[i], kill(pids[now.places[i]], 0) == 0 ? " (it runs)" : "");
+        puts("");
+        fflush(stdout);
+        MPI_Abort(MPI_COMM_WORLD, 4);
+    }
     lose(is == 0);
 }
 
