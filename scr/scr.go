@@ -115,7 +115,8 @@ func (s *Session) Parameter(name string) (value string, ok bool, err error) { re
 // *mpi.RevokedError from it, even if it has succeeded on others.
 //
 // There may be fewer ranks, or more, only if SCR_GLOBAL_RESTART=1 says that the program can restart
-// with another number; else the error wraps ErrRanks, and the new ranks get a
+// with another number: with fewer, what was lost with a node is not rebuilt, and the newest checkpoint counts that was
+// flushed. Else the error wraps ErrRanks, and the new ranks get a
 // *mpi.RevokedError. After an error Recover can be called again, with another communicator.
 // It is collective over repaired.
 //

@@ -94,7 +94,8 @@ int SCR_Finalize(void);
  * All ranks of `repaired` that have called SCR_Init successfully call this; the others,
  * such as new processes, call SCR_Init_comm with the same communicator meanwhile.
  * There must be as many ranks as before, unless the program can restart with any number
- * (SCR_GLOBAL_RESTART=1).  Communicators of the library that have lost a rank cannot be
+ * (SCR_GLOBAL_RESTART=1); with fewer, what was lost with a node is not rebuilt, and the newest
+ * checkpoint counts that was flushed.  Communicators of the library that have lost a rank cannot be
  * freed, and stay until the process ends.
  *
  * With any MPI, `repaired` may have all processes that were in the job.  If it lacks some

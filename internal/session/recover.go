@@ -21,7 +21,8 @@ var ErrRanks = errors.New("the checkpoints are of another number of ranks")
 // a call of that session get a *mpi.RevokedError from it, even if it has succeeded on others.
 //
 // There may be fewer ranks, or more, only if SCR_GLOBAL_RESTART=1 says that the program can restart
-// with another number; else the error wraps ErrRanks, and the new ranks get a *mpi.RevokedError. After
+// with another number: with fewer, what was lost with a node is not rebuilt, and the newest checkpoint counts that was
+// flushed. Else the error wraps ErrRanks, and the new ranks get a *mpi.RevokedError. After
 // an error Recover can be called again, with another communicator. It is collective over repaired.
 //
 // With real MPI, ask system.CanReplace first: most MPIs do not continue after ranks have died.
