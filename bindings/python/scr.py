@@ -434,7 +434,7 @@ def complete_checkpoint(valid=True):
 
 # ------------------------------------------------------------------ variables
 
-# Arrays that are protected, by name and group: Python must not free their memory. Ids, by name.
+# The memory of the arrays that are protected, by name and group. Names, by id.
 _arrays = {}
 _ids = {}
 
@@ -455,20 +455,19 @@ def protect(name, array, group=None):
     """Names an array as a variable of the checkpoints that checkpoint() writes. Not collective.
 
     array is one of numpy, or anything with a writable buffer without gaps, such as a bytearray. If the
-    name is protected already, the array takes its place. With a group, only checkpoints of that name contain it.
+    name is protected already, the array takes its place. Until unprotect() it cannot be resized. With a group, only checkpoints of that name contain it.
     """
     view = memoryview(array)
     if view.readonly or not view.c_contiguous:
         raise ValueError(f"variable {name!r}: its memory has to be writable and without gaps")
-    number, length = _id(name), view.nbytes
-    address = None
-    if length > 0:
-        address = ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B") if view.ndim else view))
-    _check(_lib.goscr_variables_protect(number, address, length, 1, _group(group)), "VELOC_Mem_protect")
+    # As long as this is there, Python does not move the memory, and refuses to resize the array.
+    memory = (ctypes.c_char * view.nbytes).from_buffer(array) if view.nbytes > 0 else None
+    address = ctypes.addressof(memory) if memory else None
+    _check(_lib.goscr_variables_protect(_id(name), address, view.nbytes, 1, _group(group)), "VELOC_Mem_protect")
     if group is None:
         for key in [k for k in _arrays if k[0] == name]:
             del _arrays[key]
-    _arrays[name, group] = array
+    _arrays[name, group] = memory
 
 
 def unprotect(name, group=None):

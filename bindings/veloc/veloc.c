@@ -9,6 +9,7 @@
 
 int VELOC_Restart_test_of(const char *name, int version, int target_rank);
 int VELOC_Restart_begin_of(const char *name, int version, int target_rank);
+int VELOC_Recover_all_of(void);
 long long VELOC_Recover_size_of(int id);
 
 static int result(int failed) { return failed ? VELOC_FAILURE : VELOC_SUCCESS; }
@@ -71,6 +72,7 @@ int VELOC_Restart_begin_of(const char *name, int version, int target_rank)
 {
     return result(goscr_variables_restart_begin(name, version, target_rank));
 }
+int VELOC_Recover_all_of(void) { return result(goscr_variables_read_all()); }
 long long VELOC_Recover_size_of(int id)
 {
     long long size = -1;

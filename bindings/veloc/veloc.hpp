@@ -23,6 +23,7 @@
 extern "C" {
 int VELOC_Restart_test_of(const char *name, int version, int target_rank);
 int VELOC_Restart_begin_of(const char *name, int version, int target_rank);
+int VELOC_Recover_all_of(void);
 long long VELOC_Recover_size_of(int id);
 }
 
@@ -214,11 +215,10 @@ class client final : public client_t {
 
     bool restart(const std::string &name, int v, int target_rank) override
     {
-        if (target_rank < 0 && objects.empty()) /* on all ranks, or on none, memory is changed */
-            return ok(VELOC_Restart(name.c_str(), v));
         if (!restart_begin(name, v, target_rank))
             return false;
-        bool read = recover_mem(VELOC_RECOVER_ALL, std::set<int>());
+        /* With the communicator: on all ranks, or on none, memory is changed. */
+        bool read = recover(VELOC_RECOVER_ALL, std::set<int>(), target_rank < 0);
         return restart_end(read) && read;
     }
 
@@ -237,7 +237,9 @@ class client final : public client_t {
         return size < 0 ? 0 : static_cast<size_t>(size);
     }
 
-    bool recover_mem(int mode, const std::set<int> &ids) override
+    bool recover_mem(int mode, const std::set<int> &ids) override { return recover(mode, ids, false); }
+
+    bool recover(int mode, const std::set<int> &ids, bool together)
     {
         std::map<std::pair<std::string, int>, std::string> texts;
         std::vector<int> chosen = list(ids);
@@ -248,7 +250,10 @@ class client final : public client_t {
                 std::string &text = texts[o.first] = std::string(recover_size(o.first.second), '\0');
                 done = protect(o.first.second, &text[0], text.size(), o.first.first) && done;
             }
-        done = done && ok(VELOC_Recover_selective(mode, chosen.data(), static_cast<int>(chosen.size())));
+        if (together)
+            done = ok(VELOC_Recover_all_of()) && done;
+        else
+            done = done && ok(VELOC_Recover_selective(mode, chosen.data(), static_cast<int>(chosen.size())));
         for (auto &t : texts) {
             done = protect(t.first.second, nullptr, 0, t.first.first) && done;
             if (done && !t.second.empty()) {

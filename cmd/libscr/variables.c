@@ -44,5 +44,6 @@ int goscr_variables_read(int selection, const int *ids, int n)
 {
     OF(GOSCR_LONG, "VELOC_Recover_selective", go_variables_read(selection, ids, n));
 }
+int goscr_variables_read_all(void) { CALL("VELOC_Restart", go_variables_read_all()); }
 int goscr_variables_restart_end(int valid) { CALL("VELOC_Restart_end", go_variables_restart_end(valid)); }
 int goscr_variables_restart(const char *name, int version) { CALL("VELOC_Restart", go_variables_restart(name, version)); }

@@ -14,8 +14,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/goscr/goscr/internal/session"
@@ -63,10 +65,11 @@ func go_variables_init(comm unsafe.Pointer, id C.uint, path *C.goscr_cchar) C.in
 			return &session.ArgumentError{Text: "VELOC_Init or SCR_Init has been called before: a process has one session at a time"}
 		}
 		config, wrong := variables.ReadConfig(group(path), getenv)
-		for name, value := range config.Parameters {
-			wrong = cmp.Or(wrong, settings.Set(name, value))
+		for _, name := range slices.Sorted(maps.Keys(config.Parameters)) { // on all ranks in the same order
+			wrong = cmp.Or(wrong, settings.Set(name, config.Parameters[name]))
 		}
 		settings.Err = wrong // Init fails with it on all ranks
+		defer func() { settings.Err = nil }()
 		if current != nil {
 			return recoverIn(comm)
 		}
@@ -119,7 +122,7 @@ func ofSingle(id uint) func(name string) (string, bool) {
 func go_variables_finalize() C.int {
 	return withVariables("VELOC_Finalize", func() error {
 		s := current
-		current, vars, absent = nil, nil, errNotBegun
+		current, vars, alone, absent = nil, nil, false, errNotBegun
 		return s.Finalize()
 	})
 }
@@ -283,6 +286,11 @@ func go_variables_read(which C.int, ids *C.goscr_cint, n C.int) C.int {
 //export go_variables_restart_end
 func go_variables_restart_end(valid C.int) C.int {
 	return withVariables("VELOC_Restart_end", func() error { return vars.RestartEnd(valid != 0) })
+}
+
+//export go_variables_read_all
+func go_variables_read_all() C.int {
+	return withVariables("VELOC_Restart", func() error { return vars.ReadAll() })
 }
 
 //export go_variables_restart

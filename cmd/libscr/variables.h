@@ -39,6 +39,8 @@ int goscr_variables_restart_begin(const char *name, int version, int rank);
 /* Stores the size of a variable in *size, or -1. */
 int goscr_variables_size(int id, long long *size);
 int goscr_variables_read(int selection, const int *ids, int n);
+/* Collective: all variables on all ranks, or none on any. */
+int goscr_variables_read_all(void);
 int goscr_variables_restart_end(int valid);
 int goscr_variables_restart(const char *name, int version);
 

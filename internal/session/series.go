@@ -65,7 +65,11 @@ func (r Series) find(call string, asked int, wanted func(version int) bool) erro
 	if _, err := sameEverywhere(s.world, r.Dataset(asked), 0, false); err != nil {
 		return err
 	}
-	if err := s.offerRestart(s.restart.FindIn(r.Name, wanted, s.started)); err != nil {
+	err := s.restart.FindIn(r.Name, wanted, s.started)
+	if !s.started { // else the run has a history, and numbers of its own, as in haveRestart
+		err = s.offerRestart(err)
+	}
+	if err != nil {
 		return err
 	}
 	s.numbers.asked = s.numbers.asked || s.restart.Offered() != nil
@@ -123,7 +127,7 @@ func (r Series) Usable() (list []dataset.Dataset, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range x.Usable() {
+	for _, d := range r.Session.prefix.Ours.Of(x).Usable() {
 		if d.Series() == r.Name && !d.Compressed() {
 			list = append(list, d)
 		}
@@ -153,7 +157,8 @@ func (r Series) Remove() error {
 // RankOf returns the rank of the caller in the session. It is not collective.
 func RankOf(s *Session) int { return s.world.Rank() }
 
-// Wait waits until nothing is being protected or flushed in the background. It is collective.
+// Wait waits until nothing is being protected or flushed in the background. It returns an error if the newest dataset should be in the
+// prefix directory, and could not be flushed. It is collective.
 func Wait(s *Session) error {
 	const call = "Wait"
 	return s.call(call, func() error {
@@ -167,7 +172,6 @@ func Wait(s *Session) error {
 // FromRoot returns on all ranks what f returns on rank 0. It is collective.
 func FromRoot(s *Session, f func() ([]int, error)) (list []int, err error) {
 	err = s.call("FromRoot", func() error {
-		var text []byte
 		text, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) {
 			list, err := f()
 			if err != nil {

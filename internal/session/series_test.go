@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
 	"github.com/goscr/goscr/test/sample"
 )
 
@@ -270,4 +272,45 @@ func TestSeries_Bypass(t *testing.T) {
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(restoreVersion(s, rank, "b", 1, 2), restoreVersion(s, rank, "a", 2, 4), restartAt(s, rank, 3))
 	})
+}
+
+// To find a version of another computation in a run does not change that of the run.
+func TestSeries_FindInRunKeepsTheHistory(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_CACHE_SIZE=2", "SCR_FLUSH=1")
+	c.job(four, func(s *Session, rank int) error { return saveVersion(s, rank, "old", 1, 1) })
+	c.job(four, func(s *Session, rank int) error {
+		if err := saveVersion(s, rank, "new", 1, 2); err != nil { // without having asked: from the beginning
+			return err
+		}
+		history := s.numbers.history
+		if err := errors.Join(restoreVersion(s, rank, "old", 1, 1), saveVersion(s, rank, "new", 2, 3)); err != nil {
+			return err
+		}
+		if s.numbers.history != history || s.cache.List()[0].History() != history {
+			return fmt.Errorf("history %d is %d now", history, s.numbers.history)
+		}
+		return nil
+	})
+}
+
+// An error that a rank meets while it makes its settings is an error of Init on all ranks.
+func TestSettings_ErrOfTheCaller(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	var all everyRank
+	_, err := local.Run(4, local.Options{}, func(world mpi.Comm) error {
+		opt := c.options(four[world.Rank()])
+		opt.Settings = &Settings{}
+		if world.Rank() == 2 {
+			opt.Settings.Err = errors.New("no configuration")
+		}
+		_, err := Init(world, opt)
+		all.is(world.Rank(), err)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.failed(t, 4, "no configuration")
 }

@@ -109,6 +109,7 @@ func (v *Variables) RestartBeginOf(rank int, name string, version int) error {
 	other := *v
 	other.rank = rank
 	v.state, v.name, v.version, v.path, v.source = reading, name, version, other.leftPath(name, version), others
+	v.misfit = nil
 	return nil
 }
 

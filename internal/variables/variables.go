@@ -9,6 +9,7 @@
 package variables
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -285,19 +286,33 @@ func (v *Variables) Restart(name string, version int) error {
 	if err := v.RestartBegin(name, version); err != nil {
 		return err
 	}
+	err := v.ReadAll()
+	ended := v.RestartEnd(err == nil)
+	if v.misfit != nil {
+		return cmp.Or(err, ended) // they say the same
+	}
+	return errors.Join(err, ended)
+}
+
+// ReadAll reads all variables of the version that RestartBegin has begun to read. If that is not possible on all ranks, no memory of the
+// program is changed on any. It is collective.
+func (v *Variables) ReadAll() error {
+	if err := v.session.Agree(v.expect(reading)); err != nil {
+		return err
+	}
 	saved, err := v.open(All, nil)
 	if saved != nil {
 		defer saved.close()
 	}
 	if err = v.session.Agree(err); err != nil {
-		return errors.Join(err, v.RestartEnd(false))
+		return err
 	}
-	v.misfit = saved.fits(v.of(name))
-	if err = v.session.Agree(v.misfit); err != nil {
-		return errors.Join(err, v.RestartEnd(true))
+	v.misfit = saved.fits(v.of(v.name))
+	if err := v.session.Agree(v.misfit); err != nil {
+		v.misfit = err // also on ranks whose own memory fits
+		return err
 	}
-	err = v.session.Agree(saved.read(v.of(name)))
-	return errors.Join(err, v.RestartEnd(err == nil))
+	return v.session.Agree(saved.read(v.of(v.name)))
 }
 
 // RestartBegin begins to read a version. It is collective.
@@ -380,27 +395,32 @@ func (v *Variables) open(which Selection, ids []int) (*saved, error) {
 // not offered again, unless only the memory of the program did not fit: a corrected program can restart from it. It is collective.
 func (v *Variables) RestartEnd(valid bool) error {
 	wrong := v.expect(reading)
-	if wrong == nil && v.source == others {
-		v.state, v.path = idle, ""
-		return nil
-	}
-	if err := v.session.Agree(wrong); err != nil {
-		return err
+	alone := wrong == nil && v.source == others // no other rank takes part
+	if !alone {
+		if err := v.session.Agree(wrong); err != nil {
+			return err
+		}
 	}
 	v.state, v.path = idle, ""
-	misfit := v.misfit
-	if valid {
-		misfit = nil
-	}
-	if v.source == dataset {
-		err := v.session.CompleteRestart(valid || misfit != nil)
-		return errors.Join(err, v.session.Agree(misfit))
-	}
 	var err error
-	if !valid {
-		err = fmt.Errorf("the program could not restart from version %d of %s, which VELOC has left in %s: remove its files, so that no run is offered it", v.version, v.name, v.veloc)
+	switch {
+	case valid:
+	case v.misfit != nil:
+		err = v.misfit
+	default:
+		err = fmt.Errorf("the program could not restart from version %d of %s", v.version, v.name)
+		if v.source == leftover {
+			err = fmt.Errorf("%w, which VELOC has left in %s: remove its files, so that no run is offered it", err, v.veloc)
+		}
 	}
-	return v.session.Agree(err)
+	if alone {
+		return err
+	}
+	var failed error
+	if v.source == dataset {
+		failed = v.session.CompleteRestart(valid || v.misfit != nil)
+	}
+	return cmp.Or(failed, v.session.Agree(err))
 }
 
 // Wait waits until all versions are protected and flushed that are to be. It is collective.

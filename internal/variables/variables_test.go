@@ -485,3 +485,24 @@ func TestVariables_WriteFails(t *testing.T) {
 		return errors.Join(restores(v, rank, "a", 1), saveVersion(v, rank, "a", 3), restores(v, rank, "a", 3))
 	})
 }
+
+// Wait says that the newest version could not be flushed; a checkpoint itself only warns, since the version is in the cache.
+func TestVariables_WaitTellsOfAFlush(t *testing.T) {
+	t.Parallel()
+	for _, env := range [][]string{{"SCR_FLUSH=1"}, {"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1"}} {
+		c := newCluster(t, append(env, "SCR_CACHE_SIZE=2")...)
+		in := c.prefix(fileName("a", 2, 1))
+		if err := os.MkdirAll(filepath.Join(in, "a directory in its place"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c.job(4, func(v *Variables, rank int) error {
+			if err := saveVersion(v, rank, "a", 1); err != nil {
+				return err
+			}
+			if err := v.Wait(); err == nil {
+				return errors.New("Wait after a flush that has failed")
+			}
+			return errors.Join(saveVersion(v, rank, "a", 2), v.Wait(), restores(v, rank, "a", 2))
+		})
+	}
+}

@@ -51,7 +51,16 @@ for wrong in (b"read only", memoryview(bytearray(9))[::2]):
         raise SystemExit(f"{wrong} was protected")
     except ValueError:
         pass
+try:
+    few.append(1)
+    raise SystemExit("an array was resized that is protected")
+except BufferError:
+    pass
+scr.protect("table", memoryview(bytearray(64)).cast("d", [2, 4]))  # two dimensions
+scr.checkpoint("table", 1)
 scr.unprotect("field")
+scr.unprotect("few")
+few.append(1)
 scr.finalize()
 if rank == 0:
     print("end", last)

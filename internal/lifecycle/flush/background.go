@@ -2,6 +2,7 @@ package flush
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -300,11 +301,21 @@ func (f *Flusher) safe(c *cache.Cached) error {
 	return f.Settle()
 }
 
-// WaitAll waits until nothing is being protected or flushed. It is collective.
+// WaitAll waits until nothing is being protected or flushed. It returns an error if the newest dataset of the cache was to be flushed, and
+// is not. It is collective.
 func WaitAll(f *Flusher) error {
 	err := f.Settle()
 	f.waitAll(f.running)
-	return err
+	if err != nil {
+		return err
+	}
+	return mpi.OnRoot(f.World, func() error {
+		list := f.Cache.List()
+		if len(list) == 0 || !dueAlways(f, list[0]) || f.Flushed(list[0].ID()) {
+			return nil
+		}
+		return fmt.Errorf("dataset %s is in the cache, and could not be flushed", list[0].Name())
+	})
 }
 
 // waitAll waits for background flushes, in the order of list.

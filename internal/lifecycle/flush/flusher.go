@@ -144,13 +144,18 @@ func (f *Flusher) flushNow(c *cache.Cached) error {
 
 // due reports whether a dataset that was just completed is to be flushed.
 func (f *Flusher) due(c *cache.Cached) bool {
-	if c.Flags().Has(dataset.Output) || f.Every > 0 && c.Checkpoint()%f.Every == 0 {
+	if dueAlways(f, c) {
 		return true
 	}
 	if f.Every <= 0 {
 		return false
 	}
 	return f.Stopping()
+}
+
+// dueAlways reports whether a dataset is to be flushed also if the job does not stop.
+func dueAlways(f *Flusher, c *cache.Cached) bool {
+	return c.Flags().Has(dataset.Output) || f.Every > 0 && c.Checkpoint()%f.Every == 0
 }
 
 // waits reports whether the program waits while a dataset is flushed. It does when the
