@@ -33,10 +33,13 @@ func (v *Variables) Group(name string) *Variables { return &Variables{v.v, name}
 
 // Protect names the elements of a slice as variable id. If the id is protected already, data takes its place: a program calls Protect again
 // when it has made another slice. T must be of a fixed size, without pointers, slices, maps, strings and the like; else
-// Protect returns an error. It is not collective.
+// Protect returns an error. The id must have 32 bits. It is not collective.
 func Protect[T any](v *Variables, id int, data []T) error {
 	if at, ok := pointer(reflect.TypeFor[T]()); ok {
 		return fmt.Errorf("scr: Protect: variable %d: %v has no fixed size: it contains a %v", id, reflect.TypeFor[T](), at)
+	}
+	if err := variables.CheckID(id); err != nil {
+		return fmt.Errorf("scr: Protect: %w", err)
 	}
 	var element T
 	memory := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(element)))

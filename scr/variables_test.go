@@ -148,6 +148,11 @@ func TestVariables_Types(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, id := range []int{1 << 32, -1 << 40} {
+		if err := scr.Protect(v, id, []int{1}); err == nil || !strings.Contains(err.Error(), "an id is from") {
+			t.Error(err)
+		}
+	}
 	if err := errors.Join(scr.Protect(v, 1, []struct{}{{}}), scr.Protect[int](v, 2, nil), scr.Protect(v, 3, []complex64{1})); err != nil {
 		t.Error(err)
 	}

@@ -458,6 +458,8 @@ def protect(name, array, group=None):
     name is protected already, the array takes its place. Until unprotect() it cannot be resized. With a group, only checkpoints of that name contain it.
     """
     view = memoryview(array)
+    if "O" in view.format or "P" in view.format:
+        raise ValueError(f"variable {name!r}: it has pointers to objects, which mean nothing in the next run")
     if view.readonly or not view.c_contiguous:
         raise ValueError(f"variable {name!r}: its memory has to be writable and without gaps")
     # As long as this is there, Python does not move the memory, and refuses to resize the array.
@@ -477,9 +479,16 @@ def unprotect(name, group=None):
         del _arrays[key]
 
 
+def _version(version):
+    """Returns the version if C can have it: ctypes would take some of its bits."""
+    if not 0 <= version < 2**31:
+        raise ValueError(f"version {version}: a version is from 0 to {2**31 - 1}")
+    return version
+
+
 def checkpoint(name, version):
     """Writes the variables that are protected as a version of a name; as a rule the version is the step."""
-    _check(_lib.goscr_variables_checkpoint(_bytes(name), version), "VELOC_Checkpoint")
+    _check(_lib.goscr_variables_checkpoint(_bytes(name), _version(version)), "VELOC_Checkpoint")
 
 
 def newest(name, most=0):
@@ -488,13 +497,13 @@ def newest(name, most=0):
     If most is not 0, the version is at most that.
     """
     version = ctypes.c_int(-1)
-    _check(_lib.goscr_variables_find(_bytes(name), most, -1, ctypes.byref(version)), "VELOC_Restart_test")
+    _check(_lib.goscr_variables_find(_bytes(name), _version(most), -1, ctypes.byref(version)), "VELOC_Restart_test")
     return None if version.value < 0 else version.value
 
 
 def restore(name, version):
     """Reads a version into the variables. If that fails on any rank, no array is changed on any."""
-    _check(_lib.goscr_variables_restart(_bytes(name), version), "VELOC_Restart")
+    _check(_lib.goscr_variables_restart(_bytes(name), _version(version)), "VELOC_Restart")
 
 
 

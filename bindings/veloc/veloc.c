@@ -9,6 +9,8 @@
 
 int VELOC_Restart_test_of(const char *name, int version, int target_rank);
 int VELOC_Restart_begin_of(const char *name, int version, int target_rank);
+int VELOC_Place_of(int id, void *ptr, size_t size, const char *name);
+int VELOC_Uses_of(const char *name);
 int VELOC_Recover_all_of(void);
 long long VELOC_Recover_size_of(int id);
 
@@ -71,6 +73,13 @@ int VELOC_Restart_test_of(const char *name, int version, int target_rank)
 int VELOC_Restart_begin_of(const char *name, int version, int target_rank)
 {
     return result(goscr_variables_restart_begin(name, version, target_rank));
+}
+int VELOC_Place_of(int id, void *ptr, size_t size, const char *name) { return result(goscr_variables_place(id, ptr, size, name)); }
+int VELOC_Uses_of(const char *name)
+{
+    int flag = 0;
+
+    return goscr_variables_uses(name, &flag) == 0 && flag;
 }
 int VELOC_Recover_all_of(void) { return result(goscr_variables_read_all()); }
 long long VELOC_Recover_size_of(int id)

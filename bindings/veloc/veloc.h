@@ -1,5 +1,5 @@
 /*
- * The C interface of VELOC 1.8, in goscr: programs name their variables, and the library writes and reads them. docs/veloc.md describes it.
+ * The C interface of VELOC 1.8, in goscr: programs name their variables, and the library writes and reads them. docs/variables.md describes it.
  * All functions return VELOC_SUCCESS or VELOC_FAILURE unless a comment says otherwise. Those marked with * are collective over
  * the communicator of VELOC_Init.
  */

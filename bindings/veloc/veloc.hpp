@@ -1,6 +1,6 @@
 /*
  * The C++ interface of VELOC 1.8, in goscr: the calls of veloc.h, sets of ids, variables that a program serializes, observers, and
- * checkpoints of other ranks. It needs no library but libveloc-client.so. docs/veloc.md describes it.
+ * checkpoints of other ranks. It needs no library but libveloc-client.so. docs/variables.md describes it.
  */
 
 #ifndef GOSCR_VELOC_HPP
@@ -24,6 +24,8 @@ extern "C" {
 int VELOC_Restart_test_of(const char *name, int version, int target_rank);
 int VELOC_Restart_begin_of(const char *name, int version, int target_rank);
 int VELOC_Recover_all_of(void);
+int VELOC_Place_of(int id, void *ptr, size_t size, const char *name);
+int VELOC_Uses_of(const char *name);
 long long VELOC_Recover_size_of(int id);
 }
 
@@ -78,7 +80,7 @@ class client final : public client_t {
     int version = 0;
 
     /* The group of all names that have none of their own, which is NULL for the library. */
-    static bool anywhere(const std::string &name) { return name == "default"; }
+    static bool anywhere(const std::string &name) { return name == "default" || name.empty(); }
     static const char *group(const std::string &name) { return anywhere(name) ? nullptr : name.c_str(); }
     static bool ok(int rc) { return rc == VELOC_SUCCESS; }
 
@@ -98,10 +100,16 @@ class client final : public client_t {
     /* A list that C takes. */
     static std::vector<int> list(const std::set<int> &ids) { return std::vector<int>(ids.begin(), ids.end()); }
 
-    /* Whether an object may be of the checkpoint that is being written or read. */
+    /* The library keeps the memory of an object only while it writes or reads that. */
+    static bool place(const std::pair<std::string, int> &object, std::string &text)
+    {
+        return ok(VELOC_Place_of(object.second, text.empty() ? nullptr : &text[0], text.size(), group(object.first)));
+    }
+
+    /* Whether an object is of the checkpoint that is being written or read. */
     bool selected(int mode, const std::set<int> &ids, const std::pair<std::string, int> &object) const
     {
-        return (object.first == current || object.first == "default") &&
+        return VELOC_Uses_of(group(object.first)) &&
                (mode == VELOC_CKPT_ALL || (ids.count(object.second) != 0) == (mode == VELOC_CKPT_SOME));
     }
 
@@ -166,7 +174,13 @@ class client final : public client_t {
     {
         if (!checkpoint_begin(name, v))
             return false;
-        bool written = checkpoint_mem(VELOC_CKPT_ALL, std::set<int>());
+        bool written = false;
+        try {
+            written = checkpoint_mem(VELOC_CKPT_ALL, std::set<int>());
+        } catch (...) { /* of a serializer: the other ranks wait for this one */
+            checkpoint_end(false);
+            throw;
+        }
         return checkpoint_end(written) && written;
     }
 
@@ -189,12 +203,12 @@ class client final : public client_t {
             if (selected(mode, ids, o.first)) {
                 std::ostringstream out(std::ios::out | std::ios::binary);
                 o.second.write(out);
-                std::string &text = texts[o.first] = out.str();
-                done = protect(o.first.second, &text[0], text.size(), o.first.first) && done;
+                done = place(o.first, texts[o.first] = out.str()) && out.good() && done;
             }
         done = done && ok(VELOC_Checkpoint_selective(mode, chosen.data(), static_cast<int>(chosen.size())));
+        std::string none;
         for (auto &t : texts)
-            done = protect(t.first.second, nullptr, 0, t.first.first) && done;
+            done = place(t.first, none) && done;
         return done;
     }
 
@@ -243,20 +257,19 @@ class client final : public client_t {
     {
         std::map<std::pair<std::string, int>, std::string> texts;
         std::vector<int> chosen = list(ids);
+        std::string none;
         bool done = true;
 
         for (auto &o : objects)
-            if (selected(mode, ids, o.first)) {
-                std::string &text = texts[o.first] = std::string(recover_size(o.first.second), '\0');
-                done = protect(o.first.second, &text[0], text.size(), o.first.first) && done;
-            }
+            if (selected(mode, ids, o.first) && VELOC_Recover_size_of(o.first.second) >= 0)
+                done = place(o.first, texts[o.first] = std::string(recover_size(o.first.second), '\0')) && done;
         if (together)
             done = ok(VELOC_Recover_all_of()) && done;
         else
             done = done && ok(VELOC_Recover_selective(mode, chosen.data(), static_cast<int>(chosen.size())));
         for (auto &t : texts) {
-            done = protect(t.first.second, nullptr, 0, t.first.first) && done;
-            if (done && !t.second.empty()) {
+            done = place(t.first, none) && done;
+            if (done) {
                 std::istringstream in(t.second, std::ios::in | std::ios::binary);
                 done = objects[t.first].read(in);
             }

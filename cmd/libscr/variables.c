@@ -16,6 +16,11 @@ int goscr_variables_protect(int id, void *data, size_t count, size_t size, const
 }
 int goscr_variables_unprotect(int id, const char *group) { OF(GOSCR_BRIEF, "VELOC_Mem_unprotect", go_variables_unprotect(id, group)); }
 int goscr_variables_clear(const char *group) { OF(GOSCR_BRIEF, "VELOC_Mem_clear", go_variables_clear(group)); }
+int goscr_variables_place(int id, void *data, size_t size, const char *group)
+{
+    OF(GOSCR_BRIEF, "VELOC_Mem_protect", go_variables_place(id, data, size, group));
+}
+int goscr_variables_uses(const char *group, int *flag) { OF(GOSCR_BRIEF, "VELOC_Mem_protect", go_variables_uses(group, flag)); }
 
 int goscr_variables_begin(const char *name, int version) { CALL("VELOC_Checkpoint_begin", go_variables_begin(name, version)); }
 int goscr_variables_write(int selection, const int *ids, int n)

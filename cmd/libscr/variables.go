@@ -130,18 +130,47 @@ func go_variables_finalize() C.int {
 //export go_variables_protect
 func go_variables_protect(id C.int, data unsafe.Pointer, count, size C.size_t, name *C.goscr_cchar) C.int {
 	return withVariables("VELOC_Mem_protect", func() error {
-		if size > 0 && uint64(count) > math.MaxInt64/uint64(size) {
-			return fmt.Errorf("variable %d: %d elements of %d bytes do not fit into memory", id, count, size)
+		data, err := memory(id, data, count, size)
+		if err == nil {
+			vars.Protect(int(id), data, group(name))
 		}
-		n := int(count) * int(size)
-		if data == nil && n > 0 {
-			return fmt.Errorf("variable %d: its address is NULL", id)
+		return err
+	})
+}
+
+// memory returns the memory of a variable that the program passed.
+func memory(id C.int, data unsafe.Pointer, count, size C.size_t) ([]byte, error) {
+	if size > 0 && uint64(count) > math.MaxInt64/uint64(size) {
+		return nil, fmt.Errorf("variable %d: %d elements of %d bytes do not fit into memory", id, count, size)
+	}
+	n := int(count) * int(size)
+	if n == 0 {
+		return nil, nil
+	}
+	if data == nil {
+		return nil, fmt.Errorf("variable %d: its address is NULL", id)
+	}
+	return unsafe.Slice((*byte)(data), n), nil
+}
+
+//export go_variables_place
+func go_variables_place(id C.int, data unsafe.Pointer, size C.size_t, name *C.goscr_cchar) C.int {
+	return withVariables("VELOC_Mem_protect", func() error {
+		data, err := memory(id, data, 1, size)
+		if err == nil {
+			vars.Place(int(id), data, group(name))
 		}
-		var memory []byte
-		if n > 0 {
-			memory = unsafe.Slice((*byte)(data), n)
+		return err
+	})
+}
+
+//export go_variables_uses
+func go_variables_uses(name *C.goscr_cchar, flag *C.int) C.int {
+	return withVariables("VELOC_Mem_protect", func() error {
+		*flag = 0
+		if vars.Uses(group(name)) {
+			*flag = 1
 		}
-		vars.Protect(int(id), memory, group(name))
 		return nil
 	})
 }

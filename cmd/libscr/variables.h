@@ -17,6 +17,10 @@ int goscr_variables_finalize(void);
 int goscr_variables_protect(int id, void *data, size_t count, size_t size, const char *group);
 int goscr_variables_unprotect(int id, const char *group);
 int goscr_variables_clear(const char *group);
+/* Gives a variable of a group other memory, and leaves the other groups as they are. */
+int goscr_variables_place(int id, void *data, size_t size, const char *group);
+/* Stores 1 in *flag if the version that is being written or read is of the variables of the group, else 0. */
+int goscr_variables_uses(const char *group, int *flag);
 
 int goscr_variables_begin(const char *name, int version);
 int goscr_variables_write(int selection, const int *ids, int n);

@@ -582,7 +582,13 @@ func bufferSize(asked int64) int {
 // Agree returns an error on all ranks if any rank passes one, so that all ranks of a
 // program can respond in the same way to a failure on one of them. It is collective.
 func (s *Session) Agree(err error) error {
-	return s.call("Agree", func() error { return mpi.Agree(s.world, err) })
+	const call = "Agree"
+	return s.call(call, func() error {
+		if s.state == finished {
+			return s.state.expect(call, idle)
+		}
+		return mpi.Agree(s.world, err)
+	})
 }
 
 // Warn writes a warning to the log of the session (see Options). Of warnings that are

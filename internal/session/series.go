@@ -154,6 +154,27 @@ func (r Series) Remove() error {
 	})
 }
 
+// Fetches reports whether a run may restart from what the prefix directory has (SCR_RESTART, SCR_FETCH). It is not collective.
+func Fetches(s *Session) bool { return s.config.Restart != "NEVER" && s.config.Fetch }
+
+// Chosen returns the name of the dataset from which the user wants this run to restart, "" if there is none. It is the same on all
+// ranks, and not collective.
+func Chosen(s *Session) string {
+	if s.started {
+		return ""
+	}
+	return s.restart.Current.Name
+}
+
+// MayBegin returns an error if the user wants no run that starts from the beginning (SCR_RESTART=must), and this one has not
+// begun a dataset yet. It is collective.
+func MayBegin(s *Session) error {
+	if s.started {
+		return nil
+	}
+	return s.call("FindVersion", func() error { return mustRestart(s.world, s.config) })
+}
+
 // RankOf returns the rank of the caller in the session. It is not collective.
 func RankOf(s *Session) int { return s.world.Rank() }
 

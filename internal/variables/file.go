@@ -21,7 +21,7 @@ import (
 const (
 	countSize = 8
 	entrySize = 12
-	// mostEntries bounds what a header that was not written by us makes us allocate.
+	// mostEntries is how many variables a file has at most. It bounds what a header that was not written by us makes us allocate.
 	mostEntries = 1 << 20
 )
 

@@ -15,6 +15,9 @@ import (
 // findLeft returns the newest version of a name that VELOC has left in the prefix directory for all ranks, from least to most; 0 is no
 // limit. What goscr has written there counts only if the index says so, and is not considered here. It is collective.
 func (v *Variables) findLeft(name string, least, most int) (version int, ok bool, err error) {
+	if !session.Fetches(v.session) {
+		return 0, false, nil
+	}
 	list, err := session.FromRoot(v.session, func() ([]int, error) { return v.listLeft(name, least, most) })
 	if err != nil {
 		return 0, false, err
@@ -53,6 +56,9 @@ func (v *Variables) listLeft(name string, least, most int) (list []int, err erro
 
 // isLeft reports whether VELOC has left whole files of a version for all ranks. It is collective.
 func (v *Variables) isLeft(name string, version int) bool {
+	if !session.Fetches(v.session) {
+		return false
+	}
 	ours, err := session.FromRoot(v.session, func() ([]int, error) {
 		known, err := v.series(name).Known()
 		if known[version] {
@@ -71,21 +77,14 @@ func (v *Variables) FindOf(rank int, name string, most int) (version int, ok boo
 	}
 	other := *v
 	other.rank = rank
-	list, err := other.listLeft(name, 0, most)
+	list, err := other.listOf(name)
 	if err != nil {
 		return 0, false, err
 	}
-	usable, err := v.series(name).Usable()
-	if err != nil {
-		return 0, false, err
-	}
-	for _, d := range usable {
-		if most <= 0 || d.Version() <= most {
-			list = append(list, d.Version())
-		}
-	}
-	slices.Sort(list)
 	for _, version := range slices.Backward(list) {
+		if most > 0 && version > most {
+			continue
+		}
 		if s, err := openSaved(other.leftPath(name, version)); err == nil {
 			s.close()
 			return version, true, nil
@@ -94,20 +93,42 @@ func (v *Variables) FindOf(rank int, name string, most int) (version int, ok boo
 	return 0, false, nil
 }
 
+// listOf returns the versions of which the prefix directory should have the caller's file, in ascending order.
+func (v *Variables) listOf(name string) ([]int, error) {
+	if !session.Fetches(v.session) {
+		return nil, nil
+	}
+	list, err := v.listLeft(name, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	usable, err := v.series(name).Usable()
+	for _, d := range usable {
+		list = append(list, d.Version())
+	}
+	slices.Sort(list)
+	return list, err
+}
+
 // RestartBeginOf is RestartBegin for the file of another rank in the prefix directory. It is not collective, and RestartEnd is not either then.
 func (v *Variables) RestartBeginOf(rank int, name string, version int) error {
 	if err := errors.Join(CheckName(name), v.expect(idle)); err != nil {
 		return err
 	}
-	found, ok, err := v.FindOf(rank, name, version)
+	other := *v
+	other.rank = rank
+	list, err := other.listOf(name)
 	if err != nil {
 		return err
 	}
-	if !ok || found != version {
+	if !slices.Contains(list, version) {
 		return fmt.Errorf("there is no version %d of %s of rank %d in %s", version, name, rank, v.veloc)
 	}
-	other := *v
-	other.rank = rank
+	file, err := openSaved(other.leftPath(name, version))
+	if err != nil {
+		return err
+	}
+	file.close()
 	v.state, v.name, v.version, v.path, v.source = reading, name, version, other.leftPath(name, version), others
 	v.misfit = nil
 	return nil

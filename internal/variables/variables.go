@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,6 +94,22 @@ func (v *Variables) Continue(s *session.Session, rank int) {
 	v.groups = groups
 }
 
+// CheckID returns an error if a variable cannot have this id, which has 32 bits in a file.
+func CheckID(id int) error {
+	if int(int32(id)) != id {
+		return fmt.Errorf("variable %d: an id is from %d to %d", id, math.MinInt32, math.MaxInt32)
+	}
+	return nil
+}
+
+// checkVersion returns an error if a version cannot have this number.
+func checkVersion(version int) error {
+	if version < 0 || version > math.MaxInt32 {
+		return fmt.Errorf("version %d: a version is from 0 to %d", version, math.MaxInt32)
+	}
+	return nil
+}
+
 // Protect names a variable. data is its memory. group is the name of the checkpoints that contain it; with "" these are all whose
 // name has no group. If the id is protected in the group already, data replaces what it was; with group "" it also
 // replaces a variable of that id in any other group.
@@ -100,10 +117,26 @@ func (v *Variables) Protect(id int, data []byte, group string) {
 	if group == anywhere {
 		v.Unprotect(id, anywhere)
 	}
+	v.Place(id, data, group)
+}
+
+// Place is Protect, and leaves variables of other groups as they are.
+func (v *Variables) Place(id int, data []byte, group string) {
 	if v.groups[group] == nil {
 		v.groups[group] = map[int][]byte{}
 	}
 	v.groups[group][id] = data
+}
+
+// Uses reports whether the version that is being written or read is of the variables of a group.
+func (v *Variables) Uses(group string) bool {
+	if v.state == idle {
+		return false
+	}
+	if len(v.groups[v.name]) > 0 {
+		return group == v.name
+	}
+	return group == anywhere
 }
 
 // Unprotect ends Protect, with group "" in all groups. It reports whether there was such a variable.
@@ -178,11 +211,7 @@ func (v *Variables) Checkpoint(name string, version int) error {
 
 // Begin begins to write a version of a name. It is collective.
 func (v *Variables) Begin(name string, version int) error {
-	wrong := CheckName(name)
-	if wrong == nil {
-		wrong = v.expect(idle)
-	}
-	if err := v.session.Agree(wrong); err != nil {
+	if err := v.session.Agree(cmp.Or(CheckName(name), checkVersion(version), v.expect(idle))); err != nil {
 		return err
 	}
 	if err := v.series(name).Start(version); err != nil {
@@ -224,6 +253,9 @@ func (v *Variables) Write(which Selection, ids []int) error {
 
 func (v *Variables) write(path string, which Selection, ids []int) error {
 	all := v.of(v.name)
+	if len(all) > mostEntries {
+		return fmt.Errorf("%s has %d variables: a checkpoint has at most %d", v.name, len(all), mostEntries)
+	}
 	if which == Some {
 		for _, id := range ids {
 			if _, ok := all[id]; !ok {
@@ -255,6 +287,10 @@ func (v *Variables) End(valid bool) error {
 		return err
 	}
 	failed := v.failed
+	if valid && failed == nil && v.path == "" {
+		failed = fmt.Errorf("version %d of %s has nothing from this rank: write its variables, or a file of its own, before the end", v.version, v.name)
+		v.session.Warn("%v", failed)
+	}
 	v.state, v.path, v.failed = idle, "", nil
 	return v.session.CompleteOutput(valid && failed == nil)
 }
@@ -273,11 +309,15 @@ func (v *Variables) Find(name string, most int) (version int, ok bool, err error
 	if ok {
 		least = version + 1
 	}
-	left, found, err := v.findLeft(name, least, most)
-	if found {
-		return left, true, err
+	if session.Chosen(v.session) == "" { // else only this one may be offered
+		if left, found, err := v.findLeft(name, least, most); found || err != nil {
+			return left, found, err
+		}
 	}
-	return version, ok, err
+	if !ok {
+		return 0, false, session.MayBegin(v.session)
+	}
+	return version, ok, nil
 }
 
 // Restart reads all variables of a version. If it cannot be read on all ranks, no memory of the program is changed on any. It
@@ -317,14 +357,7 @@ func (v *Variables) ReadAll() error {
 
 // RestartBegin begins to read a version. It is collective.
 func (v *Variables) RestartBegin(name string, version int) error {
-	wrong := CheckName(name)
-	if wrong == nil {
-		wrong = v.expect(idle)
-	}
-	if wrong == nil && version < 0 {
-		wrong = fmt.Errorf("version %d: versions are at least 0", version)
-	}
-	if err := v.session.Agree(wrong); err != nil {
+	if err := v.session.Agree(cmp.Or(CheckName(name), checkVersion(version), v.expect(idle))); err != nil {
 		return err
 	}
 	path := ""

@@ -506,3 +506,155 @@ func TestVariables_WaitTellsOfAFlush(t *testing.T) {
 		})
 	}
 }
+
+// misused checks that an error is there, and says what is wrong.
+func misused(err error, says string) error {
+	if err == nil || !strings.Contains(err.Error(), says) {
+		return fmt.Errorf("the error is %w; it should say %q", err, says)
+	}
+	return nil
+}
+
+func TestVariables_VersionOutOfRange(t *testing.T) {
+	t.Parallel()
+	newCluster(t).job(4, func(v *Variables, rank int) error {
+		v.Protect(1, pattern(rank, 1, 1), "")
+		number := 7
+		if rank == 2 {
+			number = -1 // on one rank only: no other may wait for it
+		}
+		wrong := misused(v.Checkpoint("m", number), "a version is from 0 to")
+		large := misused(v.Checkpoint("m", 1<<32+1), "a version is from 0 to")
+		return errors.Join(wrong, large, saveVersion(v, rank, "m", 0), restores(v, rank, "m", 0))
+	})
+}
+
+func TestVariables_NothingWritten(t *testing.T) {
+	t.Parallel()
+	newCluster(t, "SCR_CACHE_SIZE=2").job(4, func(v *Variables, rank int) error {
+		if err := errors.Join(saveVersion(v, rank, "m", 1), v.Begin("m", 2)); err != nil {
+			return err
+		}
+		if rank != 0 {
+			if err := v.Write(All, nil); err != nil {
+				return err
+			}
+		}
+		if err := v.End(true); err == nil {
+			return errors.New("a version of which rank 0 has written nothing is complete")
+		}
+		return restores(v, rank, "m", 1)
+	})
+}
+
+// What the user says about restarts counts also for files that are not in the index.
+func TestVariables_LeftAndSettings(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"SCR_RESTART=never", "SCR_FETCH=0"} {
+		c := newCluster(t, setting)
+		for rank := range 4 {
+			c.leave("m", rank, 1)
+		}
+		c.job(4, func(v *Variables, _ int) error {
+			version, ok, err := v.Find("m", 0)
+			if ok || err != nil {
+				return fmt.Errorf("with %s: found %d, %w", setting, version, err)
+			}
+			return misused(v.Restart("m", 1), "no version 1")
+		})
+	}
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(4, func(v *Variables, rank int) error {
+		return errors.Join(saveVersion(v, rank, "m", 1), saveVersion(v, rank, "m", 2))
+	})
+	for rank := range 4 {
+		c.leave("m", rank, 3)
+	}
+	c.env["SCR_CURRENT"] = "m-1"
+	c.job(4, func(v *Variables, rank int) error { return restores(v, rank, "m", 1) })
+}
+
+func TestVariables_MustRestart(t *testing.T) {
+	t.Parallel()
+	newCluster(t, "SCR_RESTART=must").job(4, func(v *Variables, rank int) error {
+		_, _, err := v.Find("m", 0)
+		return misused(err, "SCR_RESTART=must")
+	})
+}
+
+func TestVariables_OtherRanksVersionZero(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(4, func(v *Variables, rank int) error {
+		return errors.Join(saveVersion(v, rank, "m", 0), saveVersion(v, rank, "m", 1))
+	})
+	c.job(2, func(v *Variables, rank int) error {
+		err := v.RestartBeginOf(3, "m", 0)
+		if err != nil {
+			return err
+		}
+		memory := make([]byte, len(pattern(3, 0, 2)))
+		v.Protect(1, make([]byte, len(pattern(3, 0, 1))), "")
+		v.Protect(2, memory, "")
+		if err := errors.Join(v.Read(All, nil), v.RestartEnd(true)); err != nil {
+			return err
+		}
+		if !bytes.Equal(memory, pattern(3, 0, 2)) {
+			return errors.New("version 0 of rank 3 is wrong")
+		}
+		return misused(v.RestartBeginOf(3, "m", 9), "no version 9")
+	})
+}
+
+func TestVariables_PlaceLeavesOtherGroups(t *testing.T) {
+	t.Parallel()
+	newCluster(t).job(2, func(v *Variables, rank int) error {
+		own := pattern(rank, 5, 1)
+		v.Protect(1, pattern(rank, 1, 1), "")
+		v.Protect(1, own, "m")
+		v.Place(1, pattern(rank, 2, 2), "")
+		if v.Uses("") || v.Uses("m") {
+			return errors.New("a group is used, and nothing is being written")
+		}
+		if err := v.Begin("m", 1); err != nil {
+			return err
+		}
+		if v.Uses("") || !v.Uses("m") {
+			return errors.New("a checkpoint with a group of its own does not use that, or uses the other one")
+		}
+		if err := errors.Join(v.Write(All, nil), v.End(true)); err != nil {
+			return err
+		}
+		v.Protect(1, make([]byte, len(own)), "m")
+		if err := v.Restart("m", 1); err != nil {
+			return err
+		}
+		if !bytes.Equal(v.groups["m"][1], own) {
+			return errors.New("the variable of the group is wrong")
+		}
+		return nil
+	})
+}
+
+func TestVariables_AfterFinalize(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	_, err := local.Run(1, local.Options{}, func(world mpi.Comm) error {
+		s, err := session.Init(world, session.Options{Log: c, Environ: func(name string) (string, bool) {
+			value, ok := c.env[name]
+			return value, ok
+		}})
+		if err != nil {
+			return err
+		}
+		v := New(s, 0)
+		if err := s.Finalize(); err != nil {
+			return err
+		}
+		_, _, err = v.Find("m", 0)
+		return errors.Join(misused(err, "has been finalized"), misused(v.Checkpoint("m", 1), "has been finalized"), misused(v.Restart("m", 1), "has been finalized"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,6 +1,7 @@
 """Arrays that are named, in Python: arrays.py FROM TO writes a version for each step, and checks what it finds."""
 
 import array
+import ctypes
 import sys
 
 import scr
@@ -45,12 +46,19 @@ else:
 for step in range(first + 1, last + 1):
     fill(step)
     scr.checkpoint("model", step)
-for wrong in (b"read only", memoryview(bytearray(9))[::2]):
+for wrong in (b"read only", memoryview(bytearray(9))[::2], (ctypes.py_object * 2)()):
     try:
         scr.protect("wrong", wrong)
         raise SystemExit(f"{wrong} was protected")
     except ValueError:
         pass
+for wrong in (-1, 2**31, 2**32 + first + 1):
+    for call in (scr.checkpoint, scr.restore, scr.newest):
+        try:
+            call("model", wrong)
+            raise SystemExit(f"{wrong} was taken for a version")
+        except ValueError:
+            pass
 try:
     few.append(1)
     raise SystemExit("an array was resized that is protected")

@@ -3,7 +3,9 @@
 //   variables_cpp ID CONFIG first|again
 
 #include <iostream>
+#include <iterator>
 #include <map>
+#include <stdexcept>
 #include <string>
 
 #include "veloc.hpp"
@@ -69,6 +71,42 @@ int main(int argc, char **argv)
     check(client->checkpoint_wait() && client->checkpoint_finished(), "wait");
     check(client->mem_unprotect(1, "one") && !client->restart("one", 7), "an object that is not protected any more");
     client->mem_clear("one");
+
+    /* An object of all names, and a variable of one name with the same id. */
+    int own = 1;
+    check(client->mem_protect(2, &own, 1, sizeof own, "own") && client->checkpoint("own", 1), "a group of its own");
+    own = 0;
+    table = {{"kept", 1}};
+    check(client->restart("own", 1) && own == 1 && table.size() == 1 && table["kept"] == 1, "... leaves the object of all names alone");
+
+    std::string text;
+    bool bad = false, throws = false;
+    auto put = [&](std::ostream &out) {
+        if (throws)
+            throw std::runtime_error("a serializer");
+        out << text;
+        if (bad)
+            out.setstate(std::ios::failbit);
+    };
+    auto get = [&](std::istream &in) {
+        text.assign(std::istreambuf_iterator<char>(in), {});
+        return true;
+    };
+    check(client->mem_protect(3, put, get, "text") && client->checkpoint("text", 1), "an object that writes nothing");
+    text = "something";
+    check(client->restart("text", 1) && text.empty(), "... is empty after a restart");
+    bad = true;
+    check(!client->checkpoint("text", 2), "a stream that has failed");
+    bad = false;
+    throws = true;
+    bool caught = false;
+    try {
+        client->checkpoint("text", 3);
+    } catch (const std::runtime_error &) {
+        caught = true;
+    }
+    throws = false;
+    check(caught && client->checkpoint("text", 4) && client->restart_test("text", 0) == 4, "an exception ends the checkpoint");
     delete client;
     std::cout << (wrong ? "end with errors" : "end right") << std::endl;
     return wrong;
