@@ -26,7 +26,7 @@
 #   make losses      every loss, every kill and every error of a file system that the tests try a sample of
 #   make soak        1,000 random jobs against a model; SOAK_JOBS=n, SOAK_SEED=first; SEED=n: the story of one
 #   make halo        200 restarts with messages in transit; SEED=n, CHECKPOINTS=n, MPI=mpich
-#   make test-online  60 jobs in which ranks die and the others continue, with Open MPI 5; RUNS=n, SEED=first; needs root
+#   make test-online  60 jobs in which ranks die and others continue; RUNS=n, SEED=first, FENIX=archive; needs root
 #   make fuzz        all fuzz targets, FUZZTIME=1m each; ONLY=TEXT
 #
 # release
@@ -337,7 +337,7 @@ halo:
 
 # In a system of its own, whose MPI has ULFM: that of the machine need not.
 test-online:
-	@scripts/test-online '$(or $(RUNS),60)' '$(or $(SEED),1)'
+	@FENIX='$(FENIX)' scripts/test-online '$(or $(RUNS),60)' '$(or $(SEED),1)'
 
 FUZZTIME ?= 1m
 

@@ -1,0 +1,103 @@
+/*
+ * files - a program that continues in the same launch after processes have died, with files
+ *
+ *     mpicc -O2 -o files files.c -lscr
+ *     mpirun --with-ft ulfm -n 4 ./files -k 2:50     # rank 2 dies after step 50
+ *
+ * It needs Open MPI 5 or newer. The options are in rod.h. All about SCR is in this file.
+ */
+
+#include "rod.h"
+#include "repair.h"
+
+#include <scr.h>
+
+static int read_or_write(const struct rod *r, const char *checkpoint, const char *mode)
+{
+    char name[SCR_MAX_FILENAME + 32], file[SCR_MAX_FILENAME];
+    int ok;
+    FILE *f;
+
+    snprintf(name, sizeof name, "%s/rank_%d", checkpoint, r->rank);
+    if (SCR_Route_file(name, file) != SCR_SUCCESS || (f = fopen(file, mode)) == NULL)
+        return 0;
+    if (*mode == 'r')
+        ok = fread(r->now, sizeof *r->now, r->points + 2, f) == r->points + 2;
+    else
+        ok = fwrite(r->now, sizeof *r->now, r->points + 2, f) == r->points + 2;
+    return fclose(f) == 0 && ok;
+}
+
+/* Sets the rod to the newest checkpoint that all ranks can read, if there is one. */
+static int restart(struct rod *r)
+{
+    char name[SCR_MAX_FILENAME];
+    int have;
+
+    while (SCR_Have_restart(&have, name) == SCR_SUCCESS) {
+        if (!have)
+            return 1;
+        if (SCR_Start_restart(name) != SCR_SUCCESS)
+            return 0;
+        if (SCR_Complete_restart(read_or_write(r, name, "rb")) == SCR_SUCCESS) {
+            r->step = atoll(name + strlen("step."));
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int checkpoint(const struct rod *r)
+{
+    char name[SCR_MAX_FILENAME];
+
+    snprintf(name, sizeof name, "step.%ld", (long)r->step);
+    return SCR_Start_output(name, SCR_FLAG_CHECKPOINT) == SCR_SUCCESS &&
+           SCR_Complete_output(read_or_write(r, name, "wb")) == SCR_SUCCESS;
+}
+
+/* Computes to the end. Returns 0 as soon as something fails, for instance because a rank has died. */
+static int compute(struct rod *r, MPI_Comm ranks, int repairs)
+{
+    static int began; /* there is a session that SCR_Recover can take over */
+
+    hot(r, ranks);
+    if ((began ? SCR_Recover(ranks) : SCR_Init_comm(ranks)) != SCR_SUCCESS)
+        return 0;
+    began = 1;
+    say(r->rank, "SCR is ready after repairs:", repairs);
+    if (!restart(r))
+        return 0;
+    say(r->rank, "computing from step", r->step);
+    while (r->step < given.steps) {
+        if (!one_step(r, ranks))
+            return 0;
+        if (r->step % given.every == 0 && !checkpoint(r))
+            return 0;
+        may_die(r, repairs);
+    }
+    if (!print_result(r, ranks) || SCR_Finalize() != SCR_SUCCESS)
+        return 0;
+    began = 0;
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct rod r = {0};
+    int repairs = 0, rank;
+    MPI_Comm ranks;
+
+    MPI_Init(&argc, &argv);
+    read_options(argc, argv);
+    ranks = job(&repairs);
+    MPI_Comm_rank(ranks, &rank);
+    use_node(rank);
+    while (!all_good(ranks, compute(&r, ranks, repairs))) {
+        say(rank, "repair", repairs + 1);
+        ranks = repair(ranks, argv, &repairs);
+        say(rank, "repaired", repairs);
+    }
+    MPI_Finalize();
+    return 0;
+}
