@@ -15,7 +15,7 @@
 #   make test-times  what took longest in the last run
 #   make lint        gofmt, go vet, staticcheck, shellcheck: at most 60 s with warm caches
 #   make structure   measure how the code is laid out
-#   make bench       measure; MIB=16 for each rank, COUNT=3 of each: fewer and smaller than usual; PARTS=veloc PEERS=DIR: beside VELOC
+#   make bench       measure; MIB=16 for each rank, COUNT=3 of each; PARTS=veloc PEERS=DIR: variables, beside VELOC
 #   make compare     measure beside SCR 3.1, built from the source archives in PEERS=DIR; MIB=16, COUNT=3, RANKS=16
 #   make pictures    make the pictures of a report and of performance in the pages again
 #   make clean       remove the directory build
@@ -272,9 +272,9 @@ demo-slurm: all $(out)/heat
 	@scripts/deps --install openmpi slurm
 	@BUILD=$(out) scripts/demo-slurm
 
-# PEERS is for part veloc: a directory with the source archives of VELOC, too. Without it, or if they do not build, there is no column for VELOC.
+# PEERS is for part veloc: a directory with the source archives that scripts/peers needs, and with VELOC's. Without it there is no column for VELOC.
 bench: all $(out)/bench $(out)/bench-variables $(out)/pingpong
-	@$(if $(PEERS),scripts/peers '$(PEERS)' $(out)/peers || echo 'make bench: without VELOC')
+	@$(if $(PEERS),scripts/peers '$(PEERS)' $(out)/peers || :)
 	@BUILD=$(out) $(if $(PEERS),PEERS_BUILD=$(out)/peers) scripts/bench $(or $(MIB),256) $(or $(COUNT),11)
 
 # PEERS is a directory with the source archives of SCR 3.1; scripts/peers says which.
