@@ -60,6 +60,21 @@ func (c *cluster) lose(rank int) {
 	}
 }
 
+// begin begins a session on the caller's node.
+func (c *cluster) begin(world mpi.Comm) (*session.Session, error) {
+	node := fmt.Sprint("node", world.Rank())
+	return session.Init(world, session.Options{Log: c, Environ: func(name string) (string, bool) {
+		switch name {
+		case "SCR_NODE_NAME":
+			return node, true
+		case "SCR_CACHE_BASE", "SCR_CNTL_BASE":
+			return filepath.Join(c.root, node), true
+		}
+		value, ok := c.env[name]
+		return value, ok
+	}})
+}
+
 // job runs f on four ranks, in a session that is finalized.
 func (c *cluster) job(ranks int, f func(v *Variables, rank int) error) {
 	c.t.Helper()
@@ -68,17 +83,7 @@ func (c *cluster) job(ranks int, f func(v *Variables, rank int) error) {
 	c.mu.Unlock()
 	_, err := local.Run(ranks, local.Options{}, func(world mpi.Comm) error {
 		rank := world.Rank()
-		node := fmt.Sprint("node", rank)
-		s, err := session.Init(world, session.Options{Log: c, Environ: func(name string) (string, bool) {
-			switch name {
-			case "SCR_NODE_NAME":
-				return node, true
-			case "SCR_CACHE_BASE", "SCR_CNTL_BASE":
-				return filepath.Join(c.root, node), true
-			}
-			value, ok := c.env[name]
-			return value, ok
-		}})
+		s, err := c.begin(world)
 		if err != nil {
 			return err
 		}
@@ -640,10 +645,7 @@ func TestVariables_AfterFinalize(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	_, err := local.Run(1, local.Options{}, func(world mpi.Comm) error {
-		s, err := session.Init(world, session.Options{Log: c, Environ: func(name string) (string, bool) {
-			value, ok := c.env[name]
-			return value, ok
-		}})
+		s, err := c.begin(world)
 		if err != nil {
 			return err
 		}
