@@ -283,11 +283,11 @@ compare: all $(out)/bench
 	$(MPICC) $(warn) $(CFLAGS) -I$(out)/peers/include -Wl,--export-dynamic -o $(out)/peers/bench scripts/bench.c -L$(out)/peers/lib -lscr -ldl -lpthread -Wl,-rpath,$(out)/peers/lib
 	@BUILD=$(out) PEERS_BUILD=$(out)/peers scripts/compare $(MIB) -- $(or $(COUNT),5)
 
-$(out)/bench: scripts/bench.c $(out)/libscr.so
+$(out)/bench: scripts/bench.c scripts/bench.h $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -Wl,--export-dynamic -o $@ $< -L$(out) -lscr -ldl -lpthread -Wl,-rpath,'$$ORIGIN'
 
 # The same program runs with VELOC's library, so it has no path of one.
-$(out)/bench-variables: scripts/bench-variables.c $(out)/libveloc-client.so
+$(out)/bench-variables: scripts/bench-variables.c scripts/bench.h $(out)/libveloc-client.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -Wl,--export-dynamic -o $@ $< -L$(out) -lveloc-client
 
 $(out)/pingpong: scripts/pingpong.c | all

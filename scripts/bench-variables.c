@@ -37,6 +37,8 @@
 #include <mpi.h>
 #include <veloc.h>
 
+#include "bench.h"
+
 #define NAME "bench"
 #define HOST 256
 
@@ -70,20 +72,6 @@ int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Com
         first++;
     free(all);
     return PMPI_Comm_split(comm, first, key, made);
-}
-
-static double begin(void)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-    return MPI_Wtime();
-}
-
-static double slowest(double mine)
-{
-    double most;
-
-    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return most;
 }
 
 /* A number for each place of the field that no other rank has, and no other version. */

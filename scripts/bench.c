@@ -69,6 +69,8 @@
 #include <mpi.h>
 #include <scr.h>
 
+#include "bench.h"
+
 #define PIECE ((size_t)1 << 20)
 
 /* Counts the collective operations of the thread of main, in whichever way a library calls MPI: each
@@ -126,20 +128,6 @@ static void fail(const char *what)
     fprintf(stderr, "bench: rank %d: %s: %s\n", rank, what, errno ? strerror(errno) : "failed");
     MPI_Abort(MPI_COMM_WORLD, 1);
     exit(1);
-}
-
-static double begin(void)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-    return MPI_Wtime();
-}
-
-static double slowest(double mine)
-{
-    double most;
-
-    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return most;
 }
 
 /* How often the process met a page that it did not have yet, without a read of a file. */

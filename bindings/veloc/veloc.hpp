@@ -203,8 +203,11 @@ class client final : public client_t {
             if (selected(mode, ids, o.first)) {
                 std::ostringstream out(std::ios::out | std::ios::binary);
                 o.second.write(out);
-                done = place(o.first, texts[o.first] = out.str()) && out.good() && done;
+                texts[o.first] = out.str();
+                done = out.good() && done;
             }
+        for (auto &t : texts) /* only now: a serializer may throw, and the library must not keep a text that is gone */
+            done = place(t.first, t.second) && done;
         done = done && ok(VELOC_Checkpoint_selective(mode, chosen.data(), static_cast<int>(chosen.size())));
         std::string none;
         for (auto &t : texts)
@@ -231,8 +234,13 @@ class client final : public client_t {
     {
         if (!restart_begin(name, v, target_rank))
             return false;
-        /* With the communicator: on all ranks, or on none, memory is changed. */
-        bool read = recover(VELOC_RECOVER_ALL, std::set<int>(), target_rank < 0);
+        bool read = false;
+        try { /* with the communicator: on all ranks, or on none, memory is changed */
+            read = recover(VELOC_RECOVER_ALL, std::set<int>(), target_rank < 0);
+        } catch (...) { /* of a deserializer */
+            restart_end(false);
+            throw;
+        }
         return restart_end(read) && read;
     }
 
@@ -267,13 +275,13 @@ class client final : public client_t {
             done = ok(VELOC_Recover_all_of()) && done;
         else
             done = done && ok(VELOC_Recover_selective(mode, chosen.data(), static_cast<int>(chosen.size())));
-        for (auto &t : texts) {
+        for (auto &t : texts)
             done = place(t.first, none) && done;
+        for (auto &t : texts)
             if (done) {
                 std::istringstream in(t.second, std::ios::in | std::ios::binary);
                 done = objects[t.first].read(in);
             }
-        }
         return done;
     }
 

@@ -22,17 +22,9 @@ static int repairs;
 static int read_or_write(const char *checkpoint, const char *mode)
 {
     char name[SCR_MAX_FILENAME + 32], file[SCR_MAX_FILENAME];
-    int ok;
-    FILE *f;
 
     snprintf(name, sizeof name, "%s/rank_%d", checkpoint, r.rank);
-    if (SCR_Route_file(name, file) != SCR_SUCCESS || (f = fopen(file, mode)) == NULL)
-        return 0;
-    if (*mode == 'r')
-        ok = fread(r.now, sizeof *r.now, r.points + 2, f) == r.points + 2;
-    else
-        ok = fwrite(r.now, sizeof *r.now, r.points + 2, f) == r.points + 2;
-    return fclose(f) == 0 && ok;
+    return SCR_Route_file(name, file) == SCR_SUCCESS && transfer(&r, file, mode);
 }
 
 static void must(int code, MPI_Comm ranks)
@@ -62,6 +54,7 @@ static void restart(MPI_Comm ranks)
             r.step = atoll(name + strlen("step."));
             return;
         }
+        hot(&r, ranks); /* some ranks may have read what others could not */
     }
 }
 
@@ -87,7 +80,7 @@ int main(int argc, char **argv)
     repairs += role == FENIX_ROLE_SURVIVOR_RANK;
     MPI_Allreduce(MPI_IN_PLACE, &repairs, 1, MPI_INT, MPI_MAX, ranks);
     hot(&r, ranks);
-    say(r.rank, "Fenix is ready after repairs:", repairs);
+    say(r.rank, "all ranks are there after repairs:", repairs);
     use_node(r.rank);
     must(began ? SCR_Recover(ranks) : SCR_Init_comm(ranks), ranks);
     began = 1;

@@ -12,24 +12,18 @@
 
 #include <scr.h>
 
-static int read_or_write(const struct rod *r, const char *checkpoint, const char *mode)
+static struct rod r;
+
+static int read_or_write(const char *checkpoint, const char *mode)
 {
     char name[SCR_MAX_FILENAME + 32], file[SCR_MAX_FILENAME];
-    int ok;
-    FILE *f;
 
-    snprintf(name, sizeof name, "%s/rank_%d", checkpoint, r->rank);
-    if (SCR_Route_file(name, file) != SCR_SUCCESS || (f = fopen(file, mode)) == NULL)
-        return 0;
-    if (*mode == 'r')
-        ok = fread(r->now, sizeof *r->now, r->points + 2, f) == r->points + 2;
-    else
-        ok = fwrite(r->now, sizeof *r->now, r->points + 2, f) == r->points + 2;
-    return fclose(f) == 0 && ok;
+    snprintf(name, sizeof name, "%s/rank_%d", checkpoint, r.rank);
+    return SCR_Route_file(name, file) == SCR_SUCCESS && transfer(&r, file, mode);
 }
 
 /* Sets the rod to the newest checkpoint that all ranks can read, if there is one. */
-static int restart(struct rod *r)
+static int restart(MPI_Comm ranks)
 {
     char name[SCR_MAX_FILENAME];
     int have;
@@ -39,44 +33,47 @@ static int restart(struct rod *r)
             return 1;
         if (SCR_Start_restart(name) != SCR_SUCCESS)
             return 0;
-        if (SCR_Complete_restart(read_or_write(r, name, "rb")) == SCR_SUCCESS) {
-            r->step = atoll(name + strlen("step."));
+        if (SCR_Complete_restart(read_or_write(name, "rb")) == SCR_SUCCESS) {
+            r.step = atoll(name + strlen("step."));
             return 1;
         }
+        hot(&r, ranks); /* some ranks may have read what others could not */
     }
     return 0;
 }
 
-static int checkpoint(const struct rod *r)
+static int checkpoint(void)
 {
     char name[SCR_MAX_FILENAME];
 
-    snprintf(name, sizeof name, "step.%ld", (long)r->step);
+    snprintf(name, sizeof name, "step.%ld", (long)r.step);
     return SCR_Start_output(name, SCR_FLAG_CHECKPOINT) == SCR_SUCCESS &&
-           SCR_Complete_output(read_or_write(r, name, "wb")) == SCR_SUCCESS;
+           SCR_Complete_output(read_or_write(name, "wb")) == SCR_SUCCESS;
 }
 
-/* Computes to the end. Returns 0 as soon as something fails, for instance because a rank has died. */
-static int compute(struct rod *r, MPI_Comm ranks, int repairs)
+/* Computes to the end, see repair.h. */
+static int compute(MPI_Comm ranks, int repairs)
 {
     static int began; /* there is a session that SCR_Recover can take over */
 
-    hot(r, ranks);
+    hot(&r, ranks);
+    say(r.rank, "all ranks are there after repairs:", repairs);
+    use_node(r.rank);
     if ((began ? SCR_Recover(ranks) : SCR_Init_comm(ranks)) != SCR_SUCCESS)
         return 0;
     began = 1;
-    say(r->rank, "SCR is ready after repairs:", repairs);
-    if (!restart(r))
+    say(r.rank, "SCR is ready after repairs:", repairs);
+    if (!restart(ranks))
         return 0;
-    say(r->rank, "computing from step", r->step);
-    while (r->step < given.steps) {
-        if (!one_step(r, ranks))
+    say(r.rank, "computing from step", r.step);
+    while (r.step < given.steps) {
+        if (!one_step(&r, ranks))
             return 0;
-        if (r->step % given.every == 0 && !checkpoint(r))
+        if (r.step % given.every == 0 && !checkpoint())
             return 0;
-        may_die(r, repairs);
+        may_die(&r, repairs);
     }
-    if (!print_result(r, ranks) || SCR_Finalize() != SCR_SUCCESS)
+    if (!print_result(&r, ranks) || SCR_Finalize() != SCR_SUCCESS)
         return 0;
     began = 0;
     return 1;
@@ -84,20 +81,9 @@ static int compute(struct rod *r, MPI_Comm ranks, int repairs)
 
 int main(int argc, char **argv)
 {
-    struct rod r = {0};
-    int repairs = 0, rank;
-    MPI_Comm ranks;
-
     MPI_Init(&argc, &argv);
     read_options(argc, argv);
-    ranks = job(&repairs);
-    MPI_Comm_rank(ranks, &rank);
-    use_node(rank);
-    while (!all_good(ranks, compute(&r, ranks, repairs))) {
-        say(rank, "repair", repairs + 1);
-        ranks = repair(ranks, argv, &repairs);
-        say(rank, "repaired", repairs);
-    }
+    compute_to_the_end(argv, compute);
     MPI_Finalize();
     return 0;
 }

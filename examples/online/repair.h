@@ -2,7 +2,7 @@
  * repair.h - replace processes that have died by new ones, with an MPI that continues (ULFM)
  *
  * The new processes take the ranks of the dead. If MPI cannot do that, for instance because a process dies
- * during the repair, the job ends: under scr_run it starts again.
+ * during the repair, or if none has died, the job ends: under scr_run it starts again.
  */
 
 #include <mpi-ext.h>
@@ -71,6 +71,10 @@ static MPI_Comm repair(MPI_Comm broken, char **argv, int *repairs)
     MPI_Comm_rank(broken, &rank);
     MPI_Comm_size(broken, &before);
     MPI_Comm_size(left, &now);
+    if (now == before) {
+        fprintf(stderr, "rank %d: a call has failed, and no process has died\n", rank);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     ++*repairs;
     must(MPI_Comm_spawn(argv[0], argv + 1, before - now, MPI_INFO_NULL, 0, left, &new, MPI_ERRCODES_IGNORE), "MPI_Comm_spawn");
     must(MPI_Intercomm_merge(new, 0, &merged), "MPI_Intercomm_merge");
@@ -107,4 +111,17 @@ static int all_good(MPI_Comm ranks, int good)
         MPIX_Comm_revoke(ranks); /* so that ranks that compute come here, too */
     died = MPIX_Comm_agree(ranks, &good) != MPI_SUCCESS;
     return good && !died;
+}
+
+/*
+ * Calls compute until it has come to its end on all ranks, with a repair after each death. It returns 0 as soon as something
+ * fails, for instance because a rank has died.
+ */
+static void compute_to_the_end(char **argv, int (*compute)(MPI_Comm ranks, int repairs))
+{
+    int repairs = 0;
+    MPI_Comm ranks = job(&repairs);
+
+    while (!all_good(ranks, compute(ranks, repairs)))
+        ranks = repair(ranks, argv, &repairs);
 }

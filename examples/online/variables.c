@@ -12,50 +12,43 @@
 
 #include <veloc.h>
 
-/* Computes to the end. Returns 0 as soon as something fails, for instance because a rank has died. */
-static int compute(struct rod *r, MPI_Comm ranks, int repairs)
+static struct rod r;
+
+/* Computes to the end, see repair.h. */
+static int compute(MPI_Comm ranks, int repairs)
 {
     int version;
 
-    hot(r, ranks);
+    hot(&r, ranks);
+    say(r.rank, "all ranks are there after repairs:", repairs);
+    use_node(r.rank);
     if (VELOC_Init(ranks, "veloc.cfg") != VELOC_SUCCESS) /* after a repair it takes the versions over */
         return 0;
-    say(r->rank, "VELOC is ready after repairs:", repairs);
-    VELOC_Mem_protect(0, &r->step, 1, sizeof r->step);
-    VELOC_Mem_protect(1, r->now, r->points + 2, sizeof *r->now);
+    say(r.rank, "VELOC is ready after repairs:", repairs);
+    VELOC_Mem_protect(0, &r.step, 1, sizeof r.step);
+    VELOC_Mem_protect(1, r.now, r.points + 2, sizeof *r.now);
     version = VELOC_Restart_test("rod", 0);
     if (version >= 0 && VELOC_Restart("rod", version) != VELOC_SUCCESS)
         return 0;
-    say(r->rank, "computing from step", r->step);
-    while (r->step < given.steps) {
-        if (!one_step(r, ranks))
+    say(r.rank, "computing from step", r.step);
+    while (r.step < given.steps) {
+        if (!one_step(&r, ranks))
             return 0;
-        if (r->step % given.every == 0) {
-            VELOC_Mem_protect(1, r->now, r->points + 2, sizeof *r->now); /* one_step has swapped the fields */
-            if (VELOC_Checkpoint("rod", (int)r->step) != VELOC_SUCCESS)
+        if (r.step % given.every == 0) {
+            VELOC_Mem_protect(1, r.now, r.points + 2, sizeof *r.now); /* one_step has swapped the fields */
+            if (VELOC_Checkpoint("rod", (int)r.step) != VELOC_SUCCESS)
                 return 0;
         }
-        may_die(r, repairs);
+        may_die(&r, repairs);
     }
-    return print_result(r, ranks) && VELOC_Finalize(1) == VELOC_SUCCESS;
+    return print_result(&r, ranks) && VELOC_Finalize(1) == VELOC_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
-    struct rod r = {0};
-    int repairs = 0, rank;
-    MPI_Comm ranks;
-
     MPI_Init(&argc, &argv);
     read_options(argc, argv);
-    ranks = job(&repairs);
-    MPI_Comm_rank(ranks, &rank);
-    use_node(rank);
-    while (!all_good(ranks, compute(&r, ranks, repairs))) {
-        say(rank, "repair", repairs + 1);
-        ranks = repair(ranks, argv, &repairs);
-        say(rank, "repaired", repairs);
-    }
+    compute_to_the_end(argv, compute);
     MPI_Finalize();
     return 0;
 }

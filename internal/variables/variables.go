@@ -309,10 +309,11 @@ func (v *Variables) Find(name string, most int) (version int, ok bool, err error
 	if ok {
 		least = version + 1
 	}
-	if session.Chosen(v.session) == "" { // else only this one may be offered
-		if left, found, err := v.findLeft(name, least, most); found || err != nil {
-			return left, found, err
-		}
+	if ok && session.Chosen(v.session) == v.series(name).Dataset(version) {
+		return version, true, nil
+	}
+	if left, found, err := v.findLeft(name, least, most); found || err != nil {
+		return left, found, err
 	}
 	if !ok {
 		return 0, false, session.MayBegin(v.session)

@@ -577,6 +577,13 @@ func TestVariables_LeftAndSettings(t *testing.T) {
 	}
 	c.env["SCR_CURRENT"] = "m-1"
 	c.job(4, func(v *Variables, rank int) error { return restores(v, rank, "m", 1) })
+	c.env["SCR_CURRENT"] = "other" // this is no choice between versions of m
+	c.job(4, func(v *Variables, _ int) error {
+		if version, ok, err := v.Find("m", 0); version != 3 || !ok || err != nil {
+			return fmt.Errorf("found %d, %v, %w", version, ok, err)
+		}
+		return nil
+	})
 }
 
 func TestVariables_MustRestart(t *testing.T) {

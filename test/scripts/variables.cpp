@@ -89,6 +89,8 @@ int main(int argc, char **argv)
             out.setstate(std::ios::failbit);
     };
     auto get = [&](std::istream &in) {
+        if (throws)
+            throw std::runtime_error("a deserializer");
         text.assign(std::istreambuf_iterator<char>(in), {});
         return true;
     };
@@ -107,6 +109,15 @@ int main(int argc, char **argv)
     }
     throws = false;
     check(caught && client->checkpoint("text", 4) && client->restart_test("text", 0) == 4, "an exception ends the checkpoint");
+    throws = true;
+    caught = false;
+    try {
+        client->restart("text", 4);
+    } catch (const std::runtime_error &) {
+        caught = true;
+    }
+    throws = false;
+    check(caught && client->checkpoint("text", 5) && client->restart("text", 5), "... and a restart");
     delete client;
     std::cout << (wrong ? "end with errors" : "end right") << std::endl;
     return wrong;
