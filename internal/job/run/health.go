@@ -26,8 +26,12 @@ const CheckFailed = "scr_check_node: FAIL: "
 // answerTime is how long a node may take to answer a command that checks it.
 const answerTime = 15 * time.Second
 
-// patientTime is how long nodes may take if none has answered within answerTime.
+// patientTime is how long nodes may take that have not answered within answerTime, if the nodes that have answered were
+// slow, or none has answered.
 const patientTime = 60 * time.Second
+
+// slowAnswer is the time for an answer from which on a node is slow; for tests it can be changed.
+var slowAnswer = answerTime / 4
 
 // Down returns which of the nodes cannot be used, with the reason for each. It includes
 // those in known, which it does not check again. It checks the others at the same time:
@@ -58,9 +62,8 @@ func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string,
 		return down, nil
 	}
 	answers := j.OnNodes(ctx, rest, answerTime, j.checkCommand(free)...)
-	if !slices.ContainsFunc(rest, func(n string) bool { return answers[n].Err == nil }) && ctx.Err() == nil {
-		// All nodes at once are seldom lost: the network or this node is more likely busy.
-		answers = j.OnNodes(ctx, rest, patientTime, j.checkCommand(free)...)
+	if silent := silent(answers); busy(answers) && len(silent) > 0 && ctx.Err() == nil {
+		maps.Copy(answers, j.OnNodes(ctx, silent, patientTime, j.checkCommand(free)...))
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -75,6 +78,24 @@ func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string,
 		}
 	}
 	return down, nil
+}
+
+// silent returns the nodes that have not answered, in order.
+func silent(answers map[string]Answer) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(answers)), func(n string) bool { return answers[n].Err == nil })
+}
+
+// busy reports whether the network or this node is more likely busy than nodes are lost: nodes that have answered were
+// slow, or none has answered. All nodes at once are seldom lost.
+func busy(answers map[string]Answer) bool {
+	answered := false
+	for _, a := range answers {
+		if a.Err == nil && a.took >= slowAnswer {
+			return true
+		}
+		answered = answered || a.Err == nil
+	}
+	return !answered
 }
 
 // note records why a node is down, unless a reason is recorded already.

@@ -1421,12 +1421,16 @@ func TestJob_WhatTheCommandsPrint(t *testing.T) {
 	}
 }
 
-// If no node answers they are asked again; a node of several that does not answer is down.
+// If no node answers they are asked again, also if those that have answered were slow; else a node of several that does
+// not answer is down.
 func TestDown_AsksAgain(t *testing.T) {
+	defer func(usual time.Duration) { slowAnswer = usual }(slowAnswer)
 	for _, x := range []struct {
 		refused string // nodes whose first connection fails
+		slow    time.Duration
 		down    int
-	}{{"n1 n2 n3 n4", 0}, {"n1 n2 n3", 3}} {
+	}{{"n1 n2 n3 n4", time.Hour, 0}, {"n1 n2 n3", time.Hour, 3}, {"n1 n2 n3", time.Nanosecond, 0}} {
+		slowAnswer = x.slow
 		l := newLab(t)
 		for _, n := range strings.Fields(x.refused) {
 			must(t, os.WriteFile(filepath.Join(l.dir, "refused."+n), nil, 0o600))
@@ -1437,7 +1441,7 @@ func TestDown_AsksAgain(t *testing.T) {
 			shift; exec sh -c "$*"`)
 		down, err := l.job(t).Down(t.Context(), []string{"n1", "n2", "n3", "n4"}, nil, false)
 		if err != nil || len(down) != x.down {
-			t.Errorf("first refused %s: down %v, %v", x.refused, down, err)
+			t.Errorf("first refused %s, answers slow after %v: down %v, %v", x.refused, x.slow, down, err)
 		}
 	}
 }

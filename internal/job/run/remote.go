@@ -23,6 +23,8 @@ type Answer struct {
 	Out    string // stdout and stderr
 	Status int    // exit status
 	Err    error  // the command could not be run, or has not ended in time
+
+	took time.Duration // until it ended, if it ran for this node alone
 }
 
 // failed reports whether the command could not be run, or its exit status is not 0.
@@ -298,8 +300,9 @@ func locally(ctx context.Context, limit time.Duration, argv []string) Answer {
 	cmd.WaitDelay = drainTime
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
+	began := time.Now()
 	err := cmd.Run()
-	a := Answer{Out: strings.TrimSpace(out.String()), Err: err}
+	a := Answer{Out: strings.TrimSpace(out.String()), Err: err, took: time.Since(began)}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
