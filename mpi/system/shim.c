@@ -59,13 +59,17 @@ static int64_t worked(void) { return by(CLOCK_THREAD_CPUTIME_ID); }
 // A burst of polls takes longer from then on.
 enum { NOTICE = 32767 }; // mpi.MaxTag is less
 
+// A probe does not fail when a process dies (Open MPI 5.0.7), but a pending receive does. So each communicator has a
+// receive from any rank that no message ends. It fails when one of the ranks has died, whichever.
+enum { WATCH = NOTICE + 1 }; // only an MPI that continues after deaths uses it, and such an MPI takes larger tags
+
 typedef struct {
     int32_t gates;
     char reason[GOSCR_REASON + 1];
 } notice;
 
 // look receives a notice, if one has arrived: *from is the rank that has sent it, or -1. It returns
-// an error of MPI if no notice can be received any more.
+// an error of MPI if a process has died, or no notice can be received any more.
 static int look(goscr_family *f, int *from, notice *n)
 {
     MPI_Status s;
@@ -73,7 +77,7 @@ static int look(goscr_family *f, int *from, notice *n)
     *from = -1;
     if (f->comm == MPI_COMM_NULL || PMPI_Finalized(&over) != MPI_SUCCESS || over) return MPI_SUCCESS;
     TRY(PMPI_Iprobe(MPI_ANY_SOURCE, NOTICE, f->comm, &found, &s));
-    if (!found) return MPI_SUCCESS;
+    if (!found) return f->watch == MPI_REQUEST_NULL ? MPI_SUCCESS : PMPI_Test(&f->watch, &found, MPI_STATUS_IGNORE);
     TRY(PMPI_Recv(n, sizeof *n, MPI_BYTE, s.MPI_SOURCE, NOTICE, f->comm, MPI_STATUS_IGNORE));
     *from = s.MPI_SOURCE;
     return MPI_SUCCESS;
@@ -443,6 +447,10 @@ int goscr_free(goscr_comm comm)
     if (f != NULL && f->comm == comm.mpi) {
         TRY(goscr_barrier(comm));
         f->comm = MPI_COMM_NULL;
+        if (f->watch != MPI_REQUEST_NULL) {
+            TRY(PMPI_Cancel(&f->watch));
+            TRY(PMPI_Wait(&f->watch, MPI_STATUS_IGNORE));
+        }
     }
     return PMPI_Comm_free(&comm.mpi);
 }
@@ -454,6 +462,10 @@ void goscr_found(goscr_family *f, MPI_Comm comm, int rank, int size)
     f->rank = rank;
     f->size = size;
     f->revoker = -1;
+    f->watch = MPI_REQUEST_NULL;
+    char why[100];
+    if (goscr_goes_on(why, sizeof why) && PMPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, WATCH, comm, &f->watch) != MPI_SUCCESS)
+        f->watch = MPI_REQUEST_NULL; // then only errors of other operations tell of deaths
 }
 
 // When many ranks revoke at once, each stops sending notices when it learns that a lower rank

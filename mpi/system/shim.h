@@ -44,6 +44,7 @@ typedef struct {
     int gates;     // number of gates that this rank has entered, see gate in shim.c
     int revokers_gates; // number of gates that the revoker had entered
     int background; // another thread than the program's uses it
+    MPI_Request watch; // a receive that only ends if a process dies, where MPI continues after that
     goscr_patience misses; // calls of goscr_test and goscr_iprobe that have found nothing
     char reason[GOSCR_REASON + 1];
 } goscr_family;
