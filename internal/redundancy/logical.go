@@ -1,13 +1,13 @@
 package redundancy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"syscall"
 
@@ -24,9 +24,8 @@ import (
 // CRC-32 of a file is combined from those of its parts in the columns, so that no byte is
 // read twice.
 //
-// Files are read through memory mappings (window.go), except behind the program. Holes are not read, and pages of
-// zeros not written: a file that is rebuilt takes no more room than before. If the process has few file
-// descriptors left, one is enough.
+// Holes are not read, and pages of zeros not written: a file that is rebuilt takes no more room than before. If the
+// process has few file descriptors left, one is enough.
 //
 // If a file cannot be read, a Logical returns zeros for it, because the other members
 // of the set wait for data from this one; Close returns the error.
@@ -37,12 +36,17 @@ type Logical struct {
 	write   bool
 	open    map[int]*os.File
 	recent  []int             // open files, the most recently used one last
-	windows map[int64]*window // by column
-	parts   map[int64][]part  // by column
-	scratch []byte            // for files that are not mapped
-	behind  bool              // Job.Behind
-	pace    func(int) error   // Job.Pace
+	columns map[int64]*column // by number
+	scanner scanner
+	behind  bool            // Job.Behind
+	pace    func(int) error // Job.Pace
 	err     error
+}
+
+// column is what is known of a column after what has been read or written of it.
+type column struct {
+	parts   []part
+	extents sparse.Extents // of the file of the last part, if it is read
 }
 
 // part is the CRC-32 of consecutive bytes of one file that are in one column.
@@ -87,7 +91,7 @@ func CreateLogical(files []File) *Logical {
 
 func newLogical(files []File, write bool) *Logical {
 	l := &Logical{
-		files: files, write: write, open: map[int]*os.File{}, windows: map[int64]*window{}, parts: map[int64][]part{},
+		files: files, write: write, open: map[int]*os.File{}, columns: map[int64]*column{},
 	}
 	for _, f := range files {
 		l.starts = append(l.starts, l.size)
@@ -173,7 +177,7 @@ func Unreadable(path string, err error) error {
 	if errors.As(err, &call) {
 		return &CorruptError{path, unread + call.Err.Error()}
 	}
-	if errors.As(err, new(syscall.Errno)) || errors.As(err, new(*trust.LinkError)) || errors.Is(err, errFault) {
+	if errors.As(err, new(syscall.Errno)) || errors.As(err, new(*trust.LinkError)) {
 		return &CorruptError{path, unread + err.Error()}
 	}
 	return &CorruptError{path, err.Error()}
@@ -214,42 +218,27 @@ func (l *Logical) Read(buf []byte, offset, column int64) {
 	clear(buf[covered:])
 }
 
-// batch is the number of bytes that are processed at a time. They stay in the L1 cache
-// from the checksum until they are used.
-const batch = 16 << 10
-
 // pass reads length bytes at offset at of file i, adds them to the checksum of the
 // column, and passes them to use in batches: data[0] is byte from of the length bytes.
 // use must not keep data. If the file cannot be read, use gets zeros. With a pace, nothing is read any more
 // after an error: the result is of no use, and the others only wait for the exchange to end.
 func (l *Logical) pass(column int64, i int, at int64, length int, use func(from int, data []byte)) {
 	if l.pace != nil && l.err != nil {
-		if len(l.scratch) < length {
-			l.scratch = grown(l.scratch, length)
-		}
-		clear(l.scratch[:length])
-		use(0, l.scratch[:length])
+		zeros(0, length, use)
 		return
 	}
-	for done, n := 0, 0; done < length; done += n {
-		var data []byte
-		var err error
-		data, n, err = l.view(column, i, at+int64(done), length-done)
-		if err == nil {
-			err = inBatches(data, n, func(from int, part []byte) {
-				l.addChecksum(column, i, part)
-				use(done+from, part)
-			})
-		}
-		if err == errFault {
-			_, err = l.read(i, at+int64(done), n)
-			err = cmp.Or(err, errFault)
-		}
-		if err != nil {
-			l.fail(Unreadable(l.files[i].Path, err))
-			use(0, make([]byte, length))
-			break
-		}
+	p := l.part(column, i)
+	f, err := l.file(i)
+	if err == nil {
+		l.scanner.f, l.scanner.size = f, l.files[i].Meta.Size()
+		err = l.scanner.scan(&l.columns[column].extents, at, length, func(from int, data []byte) {
+			p.add(data)
+			use(from, data)
+		})
+	}
+	if err != nil {
+		l.fail(Unreadable(l.files[i].Path, err))
+		zeros(0, length, use)
 	}
 	if l.pace != nil {
 		if err := l.pace(length); err != nil {
@@ -258,27 +247,29 @@ func (l *Logical) pass(column int64, i int, at int64, length int, use func(from 
 	}
 }
 
-// readFile fills buf from offset at of file i.
-func (l *Logical) readFile(i int, buf []byte, at int64) error {
-	f, err := l.file(i)
-	n := 0
-	if err == nil {
-		n, err = f.ReadAt(buf, at)
+// part returns the part of a column that ends with the next byte of it, which is in file i.
+func (l *Logical) part(number int64, i int) *part {
+	c := l.columns[number]
+	if c == nil {
+		c = &column{}
+		l.columns[number] = c
 	}
-	if n == len(buf) {
-		return nil
+	if n := len(c.parts); n == 0 || c.parts[n-1].file != i {
+		*c = column{parts: append(c.parts, part{file: i})}
 	}
-	if err == io.EOF {
-		err = fmt.Errorf("ends at byte %d of %d", at+int64(n), l.files[i].Meta.Size())
-	}
-	return err
+	return &c.parts[len(c.parts)-1]
+}
+
+func (p *part) add(data []byte) {
+	p.crc = checksum.Update(p.crc, data)
+	p.size += int64(len(data))
 }
 
 // Write stores buf at offset, except the bytes that are past the end of the files.
 func (l *Logical) Write(buf []byte, offset, column int64) {
 	l.span(offset, len(buf), func(i, from, length int, at int64) {
 		data := buf[from : from+length]
-		l.addChecksum(column, i, data)
+		l.part(column, i).add(data)
 		f, err := l.file(i)
 		skipped := false
 		if err == nil {
@@ -293,29 +284,11 @@ func (l *Logical) Write(buf []byte, offset, column int64) {
 	})
 }
 
-// addChecksum adds data, the next bytes of a column, to the checksum of its part of
-// file i.
-func (l *Logical) addChecksum(column int64, i int, data []byte) {
-	parts := l.parts[column]
-	if n := len(parts); n == 0 || parts[n-1].file != i {
-		l.parts[column] = append(parts, part{i, checksum.Update(0, data), int64(len(data))})
-		return
-	}
-	p := &parts[len(parts)-1]
-	p.crc = checksum.Update(p.crc, data)
-	p.size += int64(len(data))
-}
-
 // Checksums returns the CRC-32 of each file. All of it must have been read or written.
 func (l *Logical) Checksums() []uint32 {
-	var columns []int64
-	for c := range l.parts {
-		columns = append(columns, c)
-	}
-	sort.Slice(columns, func(a, b int) bool { return columns[a] < columns[b] })
 	crcs := make([]uint32, len(l.files))
-	for _, c := range columns {
-		for _, p := range l.parts[c] {
+	for _, number := range slices.Sorted(maps.Keys(l.columns)) {
+		for _, p := range l.columns[number].parts {
 			crcs[p.file] = checksum.Combine(crcs[p.file], p.crc, p.size)
 		}
 	}
@@ -349,10 +322,7 @@ func (l *Logical) Close() error {
 
 // Release closes the files, if they are open.
 func (l *Logical) Release() {
-	for _, w := range l.windows {
-		w.close()
-	}
-	l.scratch = giveUp(l.scratch)
+	l.scanner.release()
 	for i, f := range l.open {
 		if err := f.Close(); err != nil {
 			l.fail(err)

@@ -1,7 +1,6 @@
 package redundancy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,11 +16,10 @@ import (
 // Reader reads a redundancy file.
 type Reader struct {
 	*Header
-	f       *os.File
+	scanner scanner
 	start   int64 // of the first section: the size of the header
 	layout  layout
-	windows []window // by section
-	scratch []byte   // for a file that is not mapped
+	extents []sparse.Extents // by section
 	err     error
 }
 
@@ -37,7 +35,7 @@ func Open(path string) (*Reader, error) {
 		err = fmt.Errorf("is not a regular file")
 	}
 	if err == nil {
-		r := &Reader{f: f}
+		r := &Reader{scanner: scanner{f: f, size: info.Size()}}
 		var header *hash.Hash
 		header, r.start, err = hash.ReadFrom(f, min(info.Size(), maxHeader))
 		if err == nil {
@@ -50,7 +48,7 @@ func Open(path string) (*Reader, error) {
 			err = fmt.Errorf("has a header of %d bytes and sections of %d, but %d bytes in all", r.start, r.layout.size, info.Size())
 		}
 		if err == nil {
-			r.windows = make([]window, len(r.layout.sections))
+			r.extents = make([]sparse.Extents, len(r.layout.sections))
 			return r, nil
 		}
 	}
@@ -68,82 +66,24 @@ func (r *Reader) Contents() (header *hash.Hash, data int64) { return r.encode(),
 func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte)) {
 	at := r.layout.sections[i]
 	crc := uint32(0)
-	for done := 0; done < n; {
-		begin := r.start + at.start + offset + int64(done)
-		data, length, err := r.view(i, begin, n-done)
-		if err == nil {
-			err = inBatches(data, length, func(from int, part []byte) {
-				if r.layout.block > 0 {
-					crc = checksum.Update(crc, part)
-				}
-				use(done+from, part)
-			})
+	err := r.scanner.scan(&r.extents[i], r.start+at.start+offset, n, func(from int, data []byte) {
+		if r.layout.block > 0 {
+			crc = checksum.Update(crc, data)
 		}
-		if err == errFault {
-			_, err = r.read(begin, length)
-			err = cmp.Or(err, errFault)
-		}
-		if err != nil {
-			r.fail(Unreadable(r.f.Name(), fmt.Errorf("byte %d of section %d: %w", offset, i, err)))
-			use(0, make([]byte, n))
-			return
-		}
-		done += length
+		use(from, data)
+	})
+	if err != nil {
+		r.fail(Unreadable(r.Path(), fmt.Errorf("byte %d of section %d: %w", offset, i, err)))
+		zeros(0, n, use)
+		return
 	}
 	if r.layout.block == 0 {
 		return
 	}
 	number := at.first + offset/r.layout.block
 	if number < int64(len(r.checksums)) && crc != r.checksums[number] {
-		r.fail(&CorruptError{r.f.Name(), fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, crc, r.checksums[number])})
+		r.fail(&CorruptError{r.Path(), fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, crc, r.checksums[number])})
 	}
-}
-
-// view returns the first n of length bytes at offset at of the file, for section i: data, which is valid until
-// the next view, or nil for a hole.
-func (r *Reader) view(i int, at int64, length int) (data []byte, n int, err error) {
-	w := &r.windows[i]
-	if r.layout.size < small {
-		data, err = r.read(at, length)
-		return data, length, err
-	}
-	if !w.extents.Known(at) {
-		w.extents.Find(r.f, at)
-	}
-	alike, hole := w.extents.Alike(at, int64(length))
-	if n = int(alike); hole {
-		return nil, n, nil
-	}
-	if !w.holds(at, n) {
-		w.mapForReading(r.f, at, n)
-	}
-	if w.data == nil {
-		data, err = r.read(at, n)
-		return data, n, err
-	}
-	return w.data[at-w.at:][:n], n, nil
-}
-
-// read returns n bytes at offset at, valid until the next call, without a mapping.
-func (r *Reader) read(at int64, n int) ([]byte, error) {
-	if len(r.scratch) < n {
-		r.scratch = grown(r.scratch, n)
-	}
-	_, err := r.f.ReadAt(r.scratch[:n], at)
-	return r.scratch[:n], err
-}
-
-// inBatches passes n bytes, zeros if data is nil, to use: data[0] is byte from of them. Data may be mapped.
-func inBatches(data []byte, n int, use func(from int, data []byte)) error {
-	return guard(func() {
-		for from := 0; from < n; from += batch {
-			part := sparse.Zero(min(batch, n-from))
-			if data != nil {
-				part = data[from:][:len(part)]
-			}
-			use(from, part)
-		}
-	})
 }
 
 // ReadBlock fills buf, which must have the size of a whole block, with the block at
@@ -159,18 +99,15 @@ func (r *Reader) fail(err error) {
 }
 
 // Path returns the path of the file.
-func (r *Reader) Path() string { return r.f.Name() }
+func (r *Reader) Path() string { return r.scanner.f.Name() }
 
 // Failed returns the first error of any call so far.
 func (r *Reader) Failed() error { return r.err }
 
 // Close closes the file, and returns the first error of any call.
 func (r *Reader) Close() error {
-	for i := range r.windows {
-		r.windows[i].close()
-	}
-	r.scratch = giveUp(r.scratch)
-	if err := r.f.Close(); r.err == nil {
+	r.scanner.release()
+	if err := r.scanner.f.Close(); r.err == nil {
 		r.err = err
 	}
 	return r.err

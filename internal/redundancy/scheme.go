@@ -96,8 +96,7 @@ type Job struct {
 	// writing to new pages takes three times as long.
 	Recycle func(path string) error
 
-	// Behind says that Encode runs between calls of the program, in a goroutine of its own. It then
-	// does not map files, since nothing catches the fault if one is truncated, and its files
+	// Behind says that Encode runs between calls of the program, in a goroutine of its own. Its files then
 	// do not become descriptors 0 to 2, which the program may have closed.
 	Behind bool
 	// Unchecked says that SINGLE has not to compute checksums. The other schemes read all bytes anyway.

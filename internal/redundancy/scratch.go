@@ -2,7 +2,7 @@ package redundancy
 
 import "sync"
 
-// scratches has buffers for files that are read without a mapping. A dataset of many small
+// scratches has buffers for files that are read. A dataset of many small
 // files opens and closes as many files in one call, and the next dataset does so again.
 var scratches sync.Pool
 

@@ -215,7 +215,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A file that is cut after a part of it was mapped is shorter, which is what the error says.
+// A file that is cut after a part of it was read is shorter, which is what the error says.
 func TestLogical_IsCut(t *testing.T) {
 	const size = 1 << 20
 	path := filepath.Join(ramDir(t), "file")

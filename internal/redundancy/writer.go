@@ -34,9 +34,8 @@ type Writer struct {
 	start  int64 // of the first section: the space for the header
 	header *Header
 	layout layout
-	over   *overwriter // nil if write(2) is used instead
-	had    int64       // bytes of a recycled file
-	behind bool        // Job.Behind
+	had    int64 // bytes of a recycled file
+	behind bool  // Job.Behind
 	err    error
 }
 
@@ -69,9 +68,6 @@ func (w *Writer) open() bool {
 		if w.err == nil {
 			w.had, w.err = w.f.Seek(0, io.SeekEnd)
 		}
-		if w.err == nil && !w.behind && w.had > 0 {
-			w.over = overwrites(w.f, w.start+w.layout.size)
-		}
 	}
 	return w.err == nil
 }
@@ -81,13 +77,8 @@ func (w *Writer) open() bool {
 func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 	at := w.layout.sections[i]
 	w.header.checksums[at.first+offset/w.layout.block] = checksum.Update(0, buf)
-	if !w.open() {
-		return
-	}
-	if place := w.start + at.start + offset; w.over != nil {
-		w.err = w.over.write(i, buf, place)
-	} else {
-		_, w.err = sparse.Write(w.f, buf, place, w.had)
+	if w.open() {
+		_, w.err = sparse.Write(w.f, buf, w.start+at.start+offset, w.had)
 	}
 }
 
@@ -98,9 +89,6 @@ func (w *Writer) Finish() (File, error) {
 	data := w.header.encode().Encode()
 	if int64(len(data)) != w.start && w.err == nil {
 		w.err = fmt.Errorf("%s: the header has %d bytes, there is space for %d", w.Path, len(data), w.start)
-	}
-	if w.over != nil {
-		w.over.close()
 	}
 	if w.open() {
 		_, w.err = w.f.WriteAt(data, 0)
@@ -132,9 +120,6 @@ func (w *Writer) Finish() (File, error) {
 // release closes the file if an error or a panic has passed Finish by. Until then a file that is deleted
 // takes its room.
 func (w *Writer) release() {
-	if w.over != nil {
-		w.over.close()
-	}
 	if w.f != nil {
 		_ = w.f.Close() // what was written is of no use
 		w.f = nil

@@ -12,9 +12,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// For test/scripts/43-panics.sh, which builds a library with the tag faults: a rank panics
-// in a call, as GOSCR_FAULT says: "RANK CALL", at its beginning, or "RANK CALL FUNCTION",
-// in the first operation of a communicator within this function. It does so once.
+// For test/scripts/43-panics.sh, which builds a library with the tag faults: GOSCR_FAULT names a call in which a rank
+// panics, once: with "RANK CALL" at its beginning, by a fault of memory, and with "RANK CALL FUNCTION" in the first
+// operation of a communicator within this function.
 func init() {
 	var f fault
 	if _, err := fmt.Sscan(os.Getenv("GOSCR_FAULT"), &f.rank, &f.call); err != nil {
@@ -31,13 +31,15 @@ type fault struct {
 	call, function string
 	in             string // the call that is made
 	done           bool
+	nothing        *string // is nil
 }
 
 func (f *fault) Call(rank int, name string) {
 	f.in = name
 	if rank == f.rank && name == f.call && f.function == "" && !f.done {
 		f.done = true
-		panic("injected in " + name)
+		defer func() { panic(fmt.Sprintf("injected in %s: %v", name, recover())) }()
+		f.in = *f.nothing
 	}
 }
 

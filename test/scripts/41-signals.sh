@@ -73,7 +73,7 @@ limit=$(ulimit -Ss)
 ulimit -Ss unlimited # many clusters set this
 part 1 "$WORK/signals" stacks
 ulimit -Ss "$limit"
-part 2 "$WORK/signals" fault_of_ours
+part 2 "$WORK/signals" cut_while_read
 for name in unused outlived forked forked_before; do
     part 1 "$WORK/signals" $name
 done
@@ -95,7 +95,7 @@ vars=()
 is "signals.c builds with libscr.a" "$MPICC" -o "$WORK/static" "${strict[@]}" "$BUILD/libscr.a"
 sync "$WORK/static" # pages that are not on the disk yet would count as memory that the program has changed
 for name in unused any_instant own_faults takes_signals; do part 1 "$WORK/static" $name; done
-part 2 "$WORK/static" fault_of_ours
+part 2 "$WORK/static" cut_while_read
 # Only the program is limited: the launcher may need more address space.
 cat >"$WORK/limited" <<'END'
 #!/bin/bash

@@ -1021,7 +1021,7 @@ static char victim[SCR_MAX_FILENAME];
 static void cut_short(void) { check("the file is cut short", truncate(victim, 10) == 0); }
 
 /* On two nodes: the program truncates a file while the library reads it. */
-static void fault_of_ours(void)
+static void cut_while_read(void)
 {
     struct found now;
     char name[64];
@@ -1240,7 +1240,7 @@ int main(int argc, char **argv)
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
         {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked}, {"outlived", outlived},
         {"forked_before", forked_before}, {"no_room", no_room}, {"at_limits", at_limits}, {"no_threads", no_threads}, {"no_threads_later", no_threads_later}, {"no_descriptors_later", no_descriptors_later}, {"no_memory_later", no_memory_later}, {"no_mappings_later", no_mappings_later}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
-        {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
+        {"cut_while_read", cut_while_read}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;
     size_t i;
 

@@ -47,10 +47,8 @@
 //     sockets.Options, and each of its peers gets an error and tells the rest of the set, so that no
 //     thread waits. Other sets continue. Nothing more is said until the program's MPI returns: as a rule
 //     the launcher ends the job.
-//  10. In the process. Between calls no handler catches a SIGBUS, and 0, 1 and 2 are not held. So
-//     with Job.Behind a protection reads files by pread and stores redundancy by pwrite, not by
-//     mappings (window.go, overwrite.go), and opens files by internal/sys/descriptors. The goroutine
-//     that moves data has its thread's priority lowered by Options.Before. Files are closed when an
+//  10. In the process. Between calls the descriptors 0, 1 and 2 are not held. So with Job.Behind a
+//     protection opens files by internal/sys/descriptors. The goroutine that moves data has its thread's priority lowered by Options.Before. Files are closed when an
 //     operation ends early, but its buffers (mpi.Alloc) stay until the process ends, since an MPI may
 //     still use them; internal/mpi/sockets would not, after a revocation or a failure.
 //  11. Tests. Each cluster of the tests of internal/session has a mode (modeOf in

@@ -1,6 +1,5 @@
 // Package sparse finds the holes of files, so that they are not read, and leaves holes in
-// the files that it writes. A hole that is read through a memory mapping takes memory on a
-// RAM disk, and one that is written takes room everywhere.
+// the files that it writes: a hole that is written takes room.
 package sparse
 
 import (
