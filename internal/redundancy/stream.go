@@ -57,8 +57,9 @@ const (
 // a source has a sink for it. There is no deadlock: to send or receive piece i, a rank
 // waits only for others to receive pieces before i.
 func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) {
-	memory := buffer.Get(ahead * (len(sources) + len(sinks)) * piece)
-	rest, pieces := memory, int64(0)
+	memory := buffer.Lend(c, ahead*(len(sources)+len(sinks))*piece)
+	defer memory.Return()
+	rest, pieces := memory.Bytes, int64(0)
 	// begin allots slots for a source or sink of size bytes.
 	begin := func(size int64) moving {
 		m := moving{comm: c, size: size, piece: int64(piece)}
@@ -99,7 +100,7 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) {
 			outgoing[k].slots[i].finish()
 		}
 	}
-	buffer.Put(memory) // not after a panic: MPI may still use it
+	memory.Done()
 }
 
 // moving is a source or sink with pieces in transit.

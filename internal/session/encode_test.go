@@ -10,16 +10,17 @@ import (
 
 	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/lifecycle/background"
+	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/mpi/mpitest"
 	"github.com/goscr/goscr/mpi"
 )
 
 // Tests of SCR_ENCODE_ASYNC=1. They do not run at the same time as others: nothing works in the
-// background until somebody waits for it.
+// background until somebody waits for it, and then the thread does all of it.
 func holdBack(t *testing.T) {
-	before := background.Delay
-	background.Delay = time.Hour
-	t.Cleanup(func() { background.Delay = before })
+	delay, share := background.Delay, protect.Share
+	background.Delay, protect.Share = time.Hour, 0
+	t.Cleanup(func() { background.Delay, protect.Share = delay, share })
 }
 
 // behind runs a test with each carrier.
@@ -365,4 +366,18 @@ func TestEncode_Interface(t *testing.T) {
 		c.lose("b")
 		c.job(four, restarts(1))
 	}
+}
+
+// A call that waits protects the dataset itself if the thread has done little, and the next dataset is protected in the background.
+func TestEncode_TakenOver(t *testing.T) {
+	holdBack(t)
+	protect.Share = 0.5
+	c := newCluster(t, "SCR_CACHE_SIZE=3")
+	c.inMode(sockets)
+	c.job(four, func(s *Session, rank int) error { return errors.Join(steps(1, 2, 3)(s, rank), s.Finalize()) })
+	if n := strings.Count(c.said(), "protected with XOR while the program waited"); n != 3 {
+		t.Errorf("calls have protected %d datasets, not 3:\n%s", n, c.said())
+	}
+	c.lose(four[1])
+	c.job(four, restarts(3))
 }

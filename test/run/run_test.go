@@ -122,6 +122,10 @@ func TestScript_Counts(t *testing.T) {
 			t.Errorf("%s: nothing is shown of it", x.lines)
 		}
 	}
+	// Everything that a failed check says is shown, since nobody can ask CI for the rest.
+	if r := at(t, t.Context(), "echo 'not ok a'; seq -f '  line %g.' 30; echo ok b; echo c"); !strings.Contains(r.excerpt, "line 30.") || strings.Contains(r.excerpt, "ok b") {
+		t.Errorf("of a check with 30 lines:\n%s", r.excerpt)
+	}
 }
 
 // A script that is silent, or a run that is interrupted, ends with all its processes.

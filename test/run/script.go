@@ -144,8 +144,8 @@ func silence() time.Duration {
 	return time.Hour
 }
 
-// excerpt returns what stands before each check of a script that failed, and the end of
-// its output if a failure was not a check's.
+// excerpt returns each check of a script that failed, with what it said (100 lines of it) and
+// the 40 lines before it, or the end of the output if a failure was not a check's.
 func excerpt(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -157,7 +157,11 @@ func excerpt(path string) string {
 	for i, line := range lines {
 		if strings.HasPrefix(line, "not ok ") {
 			found = true
-			for k := max(0, i-40); k < min(len(lines), i+6); k++ {
+			end := i + 1
+			for end < min(len(lines), i+101) && !strings.HasPrefix(lines[end], "ok ") && !strings.HasPrefix(lines[end], "not ok ") {
+				end++
+			}
+			for k := max(0, i-40); k < end; k++ {
 				keep[k] = true
 			}
 		}

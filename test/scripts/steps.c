@@ -1,7 +1,7 @@
 /*
  * steps - a program for tests that kill jobs, lose nodes and damage files
  *
- *     steps [-n COUNT] [-p PATTERN] [-l LOG] [-k PHASE:PERCENT:STEP:RANK] [-o] [-t]
+ *     steps [-n COUNT] [-p PATTERN] [-l LOG] [-k PHASE:PERCENT:STEP:RANK] [-w FILE] [-o] [-t]
  *
  * Restarts from the newest checkpoint if there is one, checks every byte, mode
  * and time of its files, and writes COUNT more (default 3): checkpoint "ckpt.N"
@@ -18,6 +18,8 @@
  *       complete are those of the STEPth checkpoint of this run.  A phase is assumed to
  *       take as much processor time as it did before, in this run or in the last (file
  *       LOG.PHASE).  Ranks whose time does not come are killed before SCR_Finalize.
+ *   -w  calls SCR_Need_checkpoint after the last checkpoint until FILE is there, as a program
+ *       does that computes
  *   -o  flags SCR_FLAG_OUTPUT too
  *   -t  initialize MPI with MPI_THREAD_MULTIPLE
  *
@@ -41,7 +43,7 @@
 #include <scr.h>
 
 static int rank, ranks;
-static const char *pattern = "mixed", *logname;
+static const char *pattern = "mixed", *logname, *computes; /* NULL: it does not */
 
 static struct {
     const char *phase; /* NULL: no rank is killed */
@@ -334,6 +336,21 @@ static void checkpoint(long step, int nth, int flags)
     record("complete", step);
 }
 
+/* Computes until the file is there, and asks now and then whether a checkpoint is due. */
+static void compute(const char *file)
+{
+    const struct timespec shortly = {0, 10000000};
+    int ends = 0, due;
+
+    while (!ends) {
+        nanosleep(&shortly, NULL);
+        ends = access(file, F_OK) == 0;
+        MPI_Bcast(&ends, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (SCR_Need_checkpoint(&due) != SCR_SUCCESS)
+            die(4, "SCR_Need_checkpoint", "failed");
+    }
+}
+
 static long peak_kib(void)
 {
     char line[256];
@@ -354,17 +371,18 @@ int main(int argc, char **argv)
     long count = 3, step, grown, most;
     int c, nth, flags = SCR_FLAG_CHECKPOINT, level = MPI_THREAD_SINGLE, provided;
 
-    while ((c = getopt(argc, argv, "n:p:l:k:ot")) != -1)
+    while ((c = getopt(argc, argv, "n:p:l:k:w:ot")) != -1)
         if (c == 't') level = MPI_THREAD_MULTIPLE;
     optind = 1;
     MPI_Init_thread(&argc, &argv, level, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    while ((c = getopt(argc, argv, "n:p:l:k:ot")) != -1) {
+    while ((c = getopt(argc, argv, "n:p:l:k:w:ot")) != -1) {
         switch (c) {
         case 'n': count = atol(optarg); break;
         case 'p': pattern = optarg; break;
         case 'l': logname = optarg; break;
+        case 'w': computes = optarg; break;
         case 'o': flags |= SCR_FLAG_OUTPUT; break;
         case 't':
             if (provided != level) die(4, "no MPI_THREAD_MULTIPLE", "");
@@ -390,6 +408,8 @@ int main(int argc, char **argv)
     step = restart();
     for (nth = 1; nth <= count; nth++)
         checkpoint(step + nth, nth, flags);
+    if (computes != NULL)
+        compute(computes);
     if (plan.phase != NULL && (plan.rank < 0 || plan.rank == rank))
         raise(SIGKILL); /* its timer has not come so far */
     if (plan.phase != NULL)

@@ -431,7 +431,9 @@ func (f *Flusher) outlives(c *cache.Cached) bool { return f.Poststage && f.kind(
 func (f *Flusher) Drain() {
 	f.Protector.Close()
 	for _, b := range f.running {
-		_ = b.copy.Wait()
+		if b.begun { // else the rank was killed before the end of the call that begins it
+			_ = b.copy.Wait()
+		}
 	}
 }
 

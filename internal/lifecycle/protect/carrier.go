@@ -36,9 +36,11 @@ func (x *carrier) close() {
 	}
 }
 
-// Over names what the messages of protections go over, " over TCP" or " over MPI", and is empty if there
-// have been none.
+// Over says how the last dataset was protected, as a part of a line: " over TCP", " over MPI", or " while the program waited".
 func (p *Protector) Over() string {
+	if p.taken {
+		return " while the program waited"
+	}
 	for _, x := range p.carriers {
 		if x.net != nil {
 			return " over TCP"

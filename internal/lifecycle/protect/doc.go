@@ -30,7 +30,9 @@
 //     says so. With SCR_CACHE_SIZE=2 that is in the next Start; with 3 in the next Complete. With 1
 //     there would be none: a warning, and Complete encodes. Datasets of earlier runs that are not used
 //     stay until a checkpoint of this run is protected (Session.protected).
-//  6. Who waits. A flush for which the program waits, SCR_Finalize, and a job that is to stop.
+//  6. Who waits. A flush for which the program waits, SCR_Finalize, a job that is to stop, and 5. If a
+//     thread has done less than Share by then, and uses TCP, all threads end, and the call protects
+//     the dataset from the beginning over the program's MPI (takeOver).
 //     Deletion cancels. The cost of a checkpoint by which Advisor.Need says when the next is due ends
 //     with Complete.
 //  7. A kill without a lost node leaves files without redundancy on some ranks (exposed), or on
@@ -49,8 +51,8 @@
 //     the launcher ends the job.
 //  10. In the process. Between calls the descriptors 0, 1 and 2 are not held. So with Job.Behind a
 //     protection opens files by internal/sys/descriptors. The goroutine that moves data has its thread's priority lowered by Options.Before. Files are closed when an
-//     operation ends early, but its buffers (mpi.Alloc) stay until the process ends, since an MPI may
-//     still use them; internal/mpi/sockets would not, after a revocation or a failure.
+//     operation ends early, but buffers of an MPI (mpi.Alloc) stay until the process ends, since it may
+//     still use them; internal/mpi/sockets does not, after a revocation or a failure (buffer.Loan).
 //  11. Tests. Each cluster of the tests of internal/session has a mode (modeOf in
 //     internal/session/cluster_test.go), so that losses, kills, moves and corruption are tested in all
 //     of them: GOSCR_TEST_ENCODE=sockets go test ./internal/session. With mpi a kill comes in place of

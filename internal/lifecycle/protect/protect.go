@@ -52,6 +52,7 @@ type Protector struct {
 	carriers map[*redundancy.Set]*carrier
 	sets     []*redundancy.Set // those of carriers, in the same order on all ranks
 	current  *running          // nil if nothing is being protected
+	taken    bool              // the program has protected the last one, see takeOver
 	failures int               // of protections in the background, in a row
 }
 
@@ -61,13 +62,15 @@ type running struct {
 	over       *carrier
 	task       *background.Task
 	begun      bool
-	abandoned  atomic.Bool // the session cannot continue
+	spent      atomic.Int64 // bytes of the caller that the thread has processed
+	abandoned  atomic.Bool  // the session cannot continue
 	start      time.Time
 }
 
 // run is the work of the task.
 func (r *running) run(pace *transfer.Pace) error {
 	return r.protection.Run(func(bytes int) error {
+		r.spent.Add(int64(bytes))
 		err := pace.Spent(bytes)
 		if r.abandoned.Load() { // others of the set may have nothing to exchange any more
 			r.protection.Cancel()
@@ -157,15 +160,36 @@ func (p *Protector) Begin() {
 // protected. It is not collective.
 func (p *Protector) Ended() bool { return p.current != nil && p.current.task.Ended() }
 
-// Wait waits until no dataset is being protected, and records the result. If members of a set
-// could not protect their files, they do it again while the program waits; if that fails, too, Wait
+// Share is the part of a protection that a thread has to have done for a call that waits to leave the rest to it. Else the
+// call begins again, with the priority and over the MPI of the program, which takes a third of the time
+// (docs/decisions/taking-over.md). Tests change it.
+var Share = 0.5
+
+// takeOver ends the thread of a protection if the program, which waits, protects the dataset sooner itself.
+func (p *Protector) takeOver(r *running) (taken bool) {
+	if r.over.net == nil { // its threads take part to the end
+		return false
+	}
+	behind := !r.task.Ended() && float64(r.spent.Load()) < Share*float64(r.protection.Size())
+	if !mpi.Any(p.World, behind) {
+		return false
+	}
+	r.task.Cancel()
+	return true
+}
+
+// Wait waits until no dataset is being protected, and records the result. If the thread has done little yet, or members of a set
+// could not protect their files, the caller protects the dataset; if that fails, too, Wait
 // warns. It returns only the error of Protected.
 func (p *Protector) Wait() error {
 	r := p.current
 	if r == nil {
 		return nil
 	}
-	p.Begin()
+	p.taken = p.takeOver(r)
+	if !p.taken {
+		p.Begin()
+	}
 	err := r.task.Wait()
 	p.current = nil
 	c := r.protection.Cached()
@@ -173,7 +197,9 @@ func (p *Protector) Wait() error {
 		r.over.renew()
 	}
 	var agreed *mpi.AgreedError
-	if errors.As(err, &agreed) {
+	if p.taken && err != nil {
+		err = p.Cache.Protect(c)
+	} else if errors.As(err, &agreed) {
 		if agreed.Err != nil { // only the rank with the error
 			p.Log.Warn("dataset %d (%s): it cannot be protected while the program continues: %v; it is protected while the program waits", c.ID(), c.Name(), agreed.Err)
 		}

@@ -33,9 +33,33 @@ var kept shelf
 func Get(n int) []byte { return kept.get(n) }
 
 // Put returns a buffer from Get, of which it must be the whole. The caller must not call it
-// before all requests for the buffer are complete: after a panic it leaves the buffer, to which an
-// MPI may still write.
+// before all requests for the buffer are complete. After a panic see Loan.
 func Put(buf []byte) { kept.put(buf) }
+
+// Forgetter is a communicator that does not touch the buffers of its requests any more when an operation
+// has failed, or it was revoked.
+type Forgetter interface{ ForgetsBuffers() }
+
+// Loan is a buffer for messages of one communicator.
+type Loan struct {
+	Bytes []byte
+	comm  mpi.Comm
+	done  bool
+}
+
+// Lend is Get for messages of c. The caller defers Return, and calls Done before.
+func Lend(c mpi.Comm, n int) Loan { return Loan{Bytes: Get(n), comm: c} }
+
+// Done says that all requests for the buffer are complete.
+func (l *Loan) Done() { l.done = true }
+
+// Return puts the buffer back. Without Done, after a panic, it does so if the communicator forgets its
+// buffers. Another MPI may still write to the buffer, which then stays until the process ends.
+func (l *Loan) Return() {
+	if _, forgets := l.comm.(Forgetter); l.done || forgets {
+		Put(l.Bytes)
+	}
+}
 
 // Release returns all buffers that are kept to the system.
 func Release() { kept.release() }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 	"unsafe"
+
+	"github.com/goscr/goscr/mpi"
 )
 
 func address(buf []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(buf)) }
@@ -100,4 +102,37 @@ func TestRelease_ReturnsAll(t *testing.T) {
 		t.Errorf("made %d buffers, want 3", s.made)
 	}
 	s.release()
+}
+
+type remembers struct{ mpi.Comm }
+
+type forgets struct{ mpi.Comm }
+
+func (forgets) ForgetsBuffers() {}
+
+// After a panic a buffer is used again if the communicator forgets its buffers, and only then.
+func TestLoan_AfterAPanic(t *testing.T) {
+	Release()
+	defer Release()
+	for _, x := range []struct {
+		comm        mpi.Comm
+		done, again bool
+	}{{remembers{}, true, true}, {remembers{}, false, false}, {forgets{}, false, true}, {forgets{}, true, true}} {
+		Release()
+		before := Made()
+		func() {
+			defer func() { _ = recover() }()
+			l := Lend(x.comm, granule)
+			defer l.Return()
+			if !x.done {
+				panic("an operation has failed")
+			}
+			l.Done()
+		}()
+		buf := Get(granule)
+		if again := Made() == before+1; again != x.again {
+			t.Errorf("%T, done %v: used again: %v", x.comm, x.done, again)
+		}
+		Put(buf)
+	}
 }

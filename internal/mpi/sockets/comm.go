@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/goscr/goscr/internal/mpi/buffer"
 	"github.com/goscr/goscr/internal/mpi/collective"
 	"github.com/goscr/goscr/mpi"
 )
@@ -21,6 +22,11 @@ type comm struct {
 
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return len(c.context.members) }
+
+// ForgetsBuffers implements buffer.Forgetter: see input.abandon, output.abandon and link.ready.
+func (c *comm) ForgetsBuffers() {}
+
+var _ buffer.Forgetter = revocable{}
 
 // check panics if an operation has failed.
 func check(op string, err error) {

@@ -76,10 +76,11 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	r := &reduction{Set: s, me: s.Comm.Rank(), columns: columns, shards: shards, reads: reads}
 	r.plan()
 	total := (s.Chunk + int64(s.Piece) - 1) / int64(s.Piece)
-	var memory []byte
+	var memory buffer.Loan
 	err := mpi.Try(func() error { memory = r.allocate(int(min(total, inTransit))); return nil })
+	defer memory.Return()
 	if err := mpi.Agree(s.Comm, err); err != nil {
-		buffer.Put(memory)
+		memory.Done()
 		return err
 	}
 	for turn := range total + inTransit - 1 {
@@ -97,7 +98,7 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	for i := range r.slots {
 		r.slots[i].sent()
 	}
-	buffer.Put(memory) // not after a panic: MPI may still use it
+	memory.Done()
 	return nil
 }
 
@@ -147,12 +148,12 @@ func (r *reduction) plan() {
 }
 
 // allocate gives the first n slots, which are used, their buffers.
-func (r *reduction) allocate(n int) []byte {
+func (r *reduction) allocate(n int) buffer.Loan {
 	sums := r.width * r.Piece
 	ahead := min(len(r.final), max(r.width, 2))
 	each := 2*sums + ahead*r.Piece
-	memory := buffer.Get(n * each)
-	rest := memory
+	memory := buffer.Lend(r.Comm, n*each)
+	rest := memory.Bytes
 	take := func(n int) []byte {
 		b := rest[:n:n]
 		rest = rest[n:]
