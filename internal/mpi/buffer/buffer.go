@@ -36,9 +36,9 @@ func Get(n int) []byte { return kept.get(n) }
 // before all requests for the buffer are complete. After a panic see Loan.
 func Put(buf []byte) { kept.put(buf) }
 
-// Forgetter is a communicator that does not touch the buffers of its requests any more when an operation
-// has failed, or it was revoked.
-type Forgetter interface{ ForgetsBuffers() }
+// Forgetter is a communicator that can say whether it does not touch the buffers of its requests any more, for which
+// it was revoked, or cannot send and receive anything.
+type Forgetter interface{ ForgetsBuffers() bool }
 
 // Loan is a buffer for messages of one communicator.
 type Loan struct {
@@ -54,9 +54,9 @@ func Lend(c mpi.Comm, n int) Loan { return Loan{Bytes: Get(n), comm: c} }
 func (l *Loan) Done() { l.done = true }
 
 // Return puts the buffer back. Without Done, after a panic, it does so if the communicator forgets its
-// buffers. Another MPI may still write to the buffer, which then stays until the process ends.
+// buffers. Else messages may still be written to the buffer, which then stays until the process ends.
 func (l *Loan) Return() {
-	if _, forgets := l.comm.(Forgetter); l.done || forgets {
+	if f, ok := l.comm.(Forgetter); l.done || ok && f.ForgetsBuffers() {
 		Put(l.Bytes)
 	}
 }

@@ -106,9 +106,12 @@ func TestRelease_ReturnsAll(t *testing.T) {
 
 type remembers struct{ mpi.Comm }
 
-type forgets struct{ mpi.Comm }
+type forgets struct {
+	mpi.Comm
+	over bool
+}
 
-func (forgets) ForgetsBuffers() {}
+func (f forgets) ForgetsBuffers() bool { return f.over }
 
 // After a panic a buffer is used again if the communicator forgets its buffers, and only then.
 func TestLoan_AfterAPanic(t *testing.T) {
@@ -117,7 +120,7 @@ func TestLoan_AfterAPanic(t *testing.T) {
 	for _, x := range []struct {
 		comm        mpi.Comm
 		done, again bool
-	}{{remembers{}, true, true}, {remembers{}, false, false}, {forgets{}, false, true}, {forgets{}, true, true}} {
+	}{{remembers{}, true, true}, {remembers{}, false, false}, {forgets{over: true}, false, true}, {forgets{}, false, false}, {forgets{}, true, true}} {
 		Release()
 		before := Made()
 		func() {
@@ -131,7 +134,7 @@ func TestLoan_AfterAPanic(t *testing.T) {
 		}()
 		buf := Get(granule)
 		if again := Made() == before+1; again != x.again {
-			t.Errorf("%T, done %v: used again: %v", x.comm, x.done, again)
+			t.Errorf("%+v, done %v: used again: %v", x.comm, x.done, again)
 		}
 		Put(buf)
 	}

@@ -24,7 +24,11 @@ func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return len(c.context.members) }
 
 // ForgetsBuffers implements buffer.Forgetter: see input.abandon, output.abandon and link.ready.
-func (c *comm) ForgetsBuffers() {}
+func (c *comm) ForgetsBuffers() bool {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	return c.net.failed != nil || c.context.family.over() != nil
+}
 
 var _ buffer.Forgetter = revocable{}
 
