@@ -23,6 +23,10 @@ job() {
     shift
     outside -- salloc -N"$nodes" --no-kill env SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 20)" SCR_FLUSH=0 "${settings[@]}" "$@"
 }
+# A step counts once SCR_Init has returned: at a load of 20 one has died before, of signal 11 in two ranks of a node,
+# with warnings of Open MPI about connections.
+begun() { grep -c 'SCR: rank 0 .* 8 ranks, prefix' "$log"; } # how often SCR_Init has returned
+starts() { same "$1" "$(begun)" || { grep -v '^step\|^checkpoint\|leaves the cache' "$log" | tail -n 90; return 1; }; }
 result() { cmp "$reference/final" "$prefix/final"; }
 not_flushed() { same "" "$(find "$prefix" -name '*.ckpt')"; }
 
@@ -218,9 +222,16 @@ no_spare() {
 
 # All programs die, and there may be no other run.
 no_other_run() {
+    local tries=0
     fresh
     job SCR_RUNS=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
     until_said 'heat.600 complete'
+    while over && [ "$(begun)" = 0 ] && [ $((tries += 1)) -lt 3 ]; do
+        show
+        fresh
+        job SCR_RUNS=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
+        until_said 'heat.600 complete'
+    done
     to_program KILL "$BUILD/heat" all
     is "all programs die, and there may be no other run" ends any 'the limit of SCR_RUNS=1 is reached' '\(heat\.[0-9]+00\): in the prefix directory'
     is "... and the newest checkpoint is copied" copied
@@ -329,7 +340,7 @@ script_of_scr3() {
     until_said 'heat.600 complete'
     power_off node1 # the script is on node0
     is "srun_loop.sh, written for SCR 3.1: a node loses power" ends 0 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00' 'the program has called SCR_Finalize'
-    is "... it was started once more than nodes were lost" same 2 "$(grep -c '^+ srun ' "$log")"
+    is "... it was started once more than nodes were lost" starts 2
     is "... with the right result" result
 }
 
