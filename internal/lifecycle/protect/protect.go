@@ -62,7 +62,8 @@ type running struct {
 	over       *carrier
 	task       *background.Task
 	begun      bool
-	spent      atomic.Int64 // bytes of the caller that the thread has processed
+	size       int64        // bytes of the caller
+	spent      atomic.Int64 // of them, that the thread has processed
 	abandoned  atomic.Bool  // the session cannot continue
 	start      time.Time
 }
@@ -100,7 +101,7 @@ func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 		return err
 	}
 	limits := p.share(protection)
-	p.current = &running{protection: protection, over: over, start: time.Now()}
+	p.current = &running{protection: protection, over: over, size: protection.Size(), start: time.Now()}
 	stop := protection.Cancel
 	if over.net == nil { // only its thread may use that communicator: all of the set take part to the end
 		stop = nil
@@ -170,8 +171,9 @@ func (p *Protector) takeOver(r *running) (taken bool) {
 	if r.over.net == nil { // its threads take part to the end
 		return false
 	}
-	behind := !r.task.Ended() && float64(r.spent.Load()) < Share*float64(r.protection.Size())
-	if !mpi.Any(p.World, behind) {
+	behind := func() bool { return !r.task.Ended() && float64(r.spent.Load()) < Share*float64(r.size) }
+	// The second time all ranks wait: a thread may have ended while its rank waited for others.
+	if !mpi.Any(p.World, behind()) || !mpi.Any(p.World, behind()) {
 		return false
 	}
 	r.task.Cancel()
@@ -193,11 +195,13 @@ func (p *Protector) Wait() error {
 	err := r.task.Wait()
 	p.current = nil
 	c := r.protection.Cached()
-	if err = p.Cache.Protected(r.protection, err); err != nil {
+	err = p.Cache.Protected(r.protection, err)
+	if p.taken || err != nil { // takeOver has revoked the communicator, also if all threads had ended by then
 		r.over.renew()
 	}
+	p.taken = p.taken && err != nil
 	var agreed *mpi.AgreedError
-	if p.taken && err != nil {
+	if p.taken {
 		err = p.Cache.Protect(c)
 	} else if errors.As(err, &agreed) {
 		if agreed.Err != nil { // only the rank with the error
