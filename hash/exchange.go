@@ -51,11 +51,12 @@ func decodeMessage(buf []byte, src int) *Hash {
 
 // Sendrecv sends h to one rank and waits for a hash from another.
 func Sendrecv(h *Hash, dst, src int, c mpi.Comm) *Hash {
-	buf := buffer.Get(h.PackSize())
-	request := c.Isend(buf[:len(h.Pack(buf[:0]))], dst, tagHash)
+	buf := buffer.Lend(c, h.PackSize())
+	defer buf.Return()
+	request := c.Isend(buf.Bytes[:len(h.Pack(buf.Bytes[:0]))], dst, tagHash)
 	received := Recv(src, c)
 	request.Wait()
-	buffer.Put(buf) // not after a panic: MPI may still read from it
+	buf.Done()
 	return received
 }
 

@@ -16,11 +16,11 @@ import (
 )
 
 // Tests of SCR_ENCODE_ASYNC=1. They do not run at the same time as others: nothing works in the
-// background until somebody waits for it, and then the thread does all of it.
+// background until somebody waits for it.
 func holdBack(t *testing.T) {
-	delay, share := background.Delay, protect.Share
-	background.Delay, protect.Share = time.Hour, 0
-	t.Cleanup(func() { background.Delay, protect.Share = delay, share })
+	before := background.Delay
+	background.Delay = time.Hour
+	t.Cleanup(func() { background.Delay = before })
 }
 
 // behind runs a test with each carrier.
@@ -368,10 +368,16 @@ func TestEncode_Interface(t *testing.T) {
 	}
 }
 
-// A call that waits protects the dataset itself if the thread has done little, and the next dataset is protected in the background.
-func TestEncode_TakenOver(t *testing.T) {
+// takesOver lets calls that wait protect datasets themselves. These tests do not run at the same time as others.
+func takesOver(t *testing.T) {
 	holdBack(t)
 	protect.Share = 0.5
+	t.Cleanup(func() { protect.Share = 0 })
+}
+
+// A call that waits protects the dataset itself if the thread has done little. Package protect tests what comes after that.
+func TestEncode_TakenOver(t *testing.T) {
+	takesOver(t)
 	c := newCluster(t, "SCR_CACHE_SIZE=3")
 	c.inMode(sockets)
 	c.job(four, func(s *Session, rank int) error { return errors.Join(steps(1, 2, 3)(s, rank), s.Finalize()) })
@@ -380,4 +386,18 @@ func TestEncode_TakenOver(t *testing.T) {
 	}
 	c.lose(four[1])
 	c.job(four, restarts(3))
+}
+
+// A rank is killed at any message of calls that protect a dataset themselves, and a node is lost with it: an older dataset is whole.
+func TestEncode_KilledWhileTakenOver(t *testing.T) {
+	takesOver(t)
+	c := newCluster(t, "SCR_CACHE_SIZE=3")
+	c.inMode(sockets)
+	c.job(four, func(s *Session, rank int) error { return errors.Join(steps(1, 2)(s, rank), s.Finalize()) })
+	kills(t, c, four, steps(3, 4), func(at int64) {
+		if at%2 == 0 {
+			c.lose(four[at%3])
+		}
+		after(t, c, four, 2, 3, 4)
+	})
 }

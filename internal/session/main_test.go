@@ -4,11 +4,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/test/faultfs"
 )
 
-// TestMain lets this binary serve the file systems of its tests.
+// TestMain lets this binary serve the file systems of its tests. Tests of protections in the background wait at once, and
+// leave all of it to the threads, unless takesOver changes that.
 func TestMain(m *testing.M) {
+	protect.Share = 0
 	faultfs.Main()
 	os.Exit(m.Run())
 }

@@ -96,14 +96,6 @@ func TestUnchecked_Restart(t *testing.T) {
 	c.says("dataset 2 (ckpt.2) in the cache is passed over")
 }
 
-// protectedBehind waits until a thread has protected the dataset, as a program does that computes.
-func protectedBehind(s *Session, rank int) error {
-	for !s.flusher.Protector.Ended() {
-		time.Sleep(time.Millisecond)
-	}
-	return s.flusher.Settle()
-}
-
 // Whatever reads the bytes takes the checksums. From then on a byte that has changed is noticed.
 func TestUnchecked_UntilBytesAreRead(t *testing.T) {
 	t.Parallel()
@@ -119,7 +111,7 @@ func TestUnchecked_UntilBytesAreRead(t *testing.T) {
 		{"flush by threads", []string{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD"}, drained, nil},
 		{"flush by scr_transfer", []string{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON"}, drained, nil},
 		{"move", nil, nil, moved},
-		{"protection in the background", []string{"SCR_ENCODE_ASYNC=1"}, protectedBehind, nil},
+		{"protection in the background", []string{"SCR_ENCODE_ASYNC=1"}, func(s *Session, rank int) error { return s.flusher.Settle() }, nil},
 		{"flush without checksums to come", []string{"SCR_CRC_ON_FLUSH=0"}, nil, nil},
 		{"eviction that verifies", []string{"SCR_CRC_ON_DELETE=1"}, nil, nil},
 	}, 3, sample.Every) {

@@ -23,10 +23,16 @@ job() {
     shift
     outside -- salloc -N"$nodes" --no-kill env SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 20)" SCR_FLUSH=0 "${settings[@]}" "$@"
 }
-# A step counts once SCR_Init has returned: at a load of 20 one has died before, of signal 11 in two ranks of a node,
-# with warnings of Open MPI about connections.
+# At a load of 20 a step has died before SCR_Init returned, of signal 11 in two ranks of a node, with warnings of Open MPI
+# about connections. It says so, and does not count.
 begun() { grep -c 'SCR: rank 0 .* 8 ranks, prefix' "$log"; } # how often SCR_Init has returned
-starts() { same "$1" "$(begun)" || { grep -v '^step\|^checkpoint\|leaves the cache' "$log" | tail -n 90; return 1; }; }
+early() { [ "$(begun)" = 0 ] && said 'srun: error: .*Segmentation fault'; }
+# starts N: srun was called so often, apart from steps that died so.
+starts() {
+    local early=$(($(grep -c '^+ srun ' "$log") - $(begun)))
+    { same "$1" "$(begun)" && { [ $early = 0 ] || said 'srun: error: .*Segmentation fault'; }; } ||
+        { grep -v '^step\|^checkpoint\|leaves the cache' "$log" | tail -n 90; return 1; }
+}
 result() { cmp "$reference/final" "$prefix/final"; }
 not_flushed() { same "" "$(find "$prefix" -name '*.ckpt')"; }
 
@@ -226,7 +232,7 @@ no_other_run() {
     fresh
     job SCR_RUNS=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
     until_said 'heat.600 complete'
-    while over && [ "$(begun)" = 0 ] && [ $((tries += 1)) -lt 3 ]; do
+    while over && early && [ $((tries += 1)) -lt 3 ]; do
         show
         fresh
         job SCR_RUNS=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"

@@ -27,7 +27,7 @@ type carrier struct {
 	// comm is for protections, one after the other. It is nil before the first, and after one has
 	// failed: it may have been revoked, or have messages that nobody has received.
 	comm mpi.Revocable
-	old  mpi.Revocable // of MPI, the one before, which is to be freed
+	old  mpi.Revocable // the one before, which is to be freed
 }
 
 func (x *carrier) close() {
@@ -38,7 +38,7 @@ func (x *carrier) close() {
 
 // Over says how the last dataset was protected, as a part of a line: " over TCP", " over MPI", or " while the program waited".
 func (p *Protector) Over() string {
-	if p.taken {
+	if p.waited {
 		return " while the program waited"
 	}
 	for _, x := range p.carriers {
@@ -76,6 +76,10 @@ func (p *Protector) carry(set *redundancy.Set) (*carrier, error) {
 	default:
 		err = mpi.Try(func() error {
 			x.comm = x.net.Revocable()
+			if x.old != nil { // all members are here, so nobody uses it
+				x.net.Forget(x.old)
+				x.old = nil
+			}
 			return nil
 		})
 	}
@@ -117,7 +121,7 @@ func concurrent(set *redundancy.Set) mpi.Comm {
 
 // renew lets the next protection of a set have a new communicator.
 func (x *carrier) renew() {
-	if x.net == nil && x.comm != nil {
+	if x.comm != nil {
 		x.old = x.comm
 	}
 	x.comm = nil

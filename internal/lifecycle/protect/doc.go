@@ -31,8 +31,9 @@
 //     there would be none: a warning, and Complete encodes. Datasets of earlier runs that are not used
 //     stay until a checkpoint of this run is protected (Session.protected).
 //  6. Who waits. A flush for which the program waits, SCR_Finalize, a job that is to stop, and 5. If a
-//     thread has done less than Share by then, and uses TCP, all threads end, and the call protects
-//     the dataset from the beginning over the program's MPI (takeOver).
+//     thread has done less than Share when all ranks wait, and uses TCP, all threads end, and the call
+//     protects the dataset from the beginning over the program's MPI (takeOver). Copies do not wait for
+//     that, and errors that threads have had are not said.
 //     Deletion cancels. The cost of a checkpoint by which Advisor.Need says when the next is due ends
 //     with Complete.
 //  7. A kill without a lost node leaves files without redundancy on some ranks (exposed), or on

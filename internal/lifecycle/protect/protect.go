@@ -52,7 +52,7 @@ type Protector struct {
 	carriers map[*redundancy.Set]*carrier
 	sets     []*redundancy.Set // those of carriers, in the same order on all ranks
 	current  *running          // nil if nothing is being protected
-	taken    bool              // the program has protected the last one, see takeOver
+	waited   bool              // the program has protected the last one, see Wait
 	failures int               // of protections in the background, in a row
 }
 
@@ -171,10 +171,11 @@ func (p *Protector) takeOver(r *running) (taken bool) {
 	if r.over.net == nil { // its threads take part to the end
 		return false
 	}
-	behind := func() bool { return !r.task.Ended() && float64(r.spent.Load()) < Share*float64(r.size) }
-	// The second time all ranks wait: a thread may have ended while its rank waited for others.
-	if !mpi.Any(p.World, behind()) || !mpi.Any(p.World, behind()) {
-		return false
+	for range 2 { // when all ranks wait: a thread may have ended while its rank waited for others
+		behind := !r.task.Ended() && float64(r.spent.Load()) < Share*float64(r.size)
+		if !mpi.Any(p.World, behind) {
+			return false
+		}
 	}
 	r.task.Cancel()
 	return true
@@ -188,20 +189,20 @@ func (p *Protector) Wait() error {
 	if r == nil {
 		return nil
 	}
-	p.taken = p.takeOver(r)
-	if !p.taken {
+	taken := p.takeOver(r)
+	if !taken {
 		p.Begin()
 	}
 	err := r.task.Wait()
 	p.current = nil
 	c := r.protection.Cached()
 	err = p.Cache.Protected(r.protection, err)
-	if p.taken || err != nil { // takeOver has revoked the communicator, also if all threads had ended by then
+	if taken || err != nil { // takeOver has revoked the communicator, also if all threads had ended by then
 		r.over.renew()
 	}
-	p.taken = p.taken && err != nil
 	var agreed *mpi.AgreedError
-	if p.taken {
+	p.waited = err != nil
+	if taken && err != nil {
 		err = p.Cache.Protect(c)
 	} else if errors.As(err, &agreed) {
 		if agreed.Err != nil { // only the rank with the error

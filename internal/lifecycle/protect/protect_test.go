@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/goscr/goscr/internal/lifecycle/background"
+	"github.com/goscr/goscr/internal/mpi/buffer"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/report"
@@ -57,7 +59,7 @@ func (r reported) Allreduce(values []int64, op mpi.Op) {
 }
 
 // job runs f on all ranks, over a communicator that no other uses. The rest of what a session does is left out.
-func job(t *testing.T, f func(r *rank) error) {
+func job(t *testing.T, carrier Carrier, f func(r *rank) error) {
 	t.Helper()
 	dir := t.TempDir()
 	_, err := local.Run(ranks, local.Options{}, func(world mpi.Comm) error {
@@ -75,7 +77,7 @@ func job(t *testing.T, f func(r *rank) error) {
 		defer k.Close()
 		set := redundancy.NewSet(world, world.Rank())
 		p := New(Config{
-			World: world, Node: node, Cache: k, Queue: &background.Queue{}, Log: log, Async: true, Carrier: MPI,
+			World: world, Node: node, Cache: k, Queue: &background.Queue{}, Log: log, Async: true, Carrier: carrier,
 			Protected: func(*cache.Cached, time.Time) error { return nil }, SizeName: func(string) string { return "SCR_CACHE_SIZE" },
 		})
 		r := &rank{Protector: p, set: set, next: 1, entered: make(chan struct{}, 1000)}
@@ -118,7 +120,7 @@ func (r *rank) work(begin bool) {
 // of others have not begun. The next dataset is protected.
 func TestCancel_SomeHaveBegun(t *testing.T) {
 	for begun := range 1 << ranks {
-		job(t, func(r *rank) error {
+		job(t, MPI, func(r *rank) error {
 			c, err := r.complete()
 			if err != nil {
 				return err
@@ -146,7 +148,7 @@ func TestCancel_SomeHaveBegun(t *testing.T) {
 // last rank has failed before it had a task.
 func TestClose_SomeHaveBegun(t *testing.T) {
 	for begun := range 1 << ranks {
-		job(t, func(r *rank) error {
+		job(t, MPI, func(r *rank) error {
 			if _, err := r.complete(); err != nil {
 				return err
 			}
@@ -159,4 +161,127 @@ func TestClose_SomeHaveBegun(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// hurry has the thread of the caller begin at once.
+func (r *rank) hurry() {
+	r.Begin()
+	task := r.current.task
+	go func() { _ = task.Wait() }()
+}
+
+// computes returns when a condition holds for the caller's thread, on all ranks.
+func (r *rank) computes(until func() bool) {
+	for !until() {
+		time.Sleep(time.Millisecond)
+	}
+	r.World.Barrier()
+}
+
+// protects completes a dataset, whose thread does all of it before the program waits.
+func (r *rank) protects() error {
+	c, err := r.complete()
+	if err != nil {
+		return err
+	}
+	r.hurry()
+	r.computes(r.Ended)
+	if err := r.Wait(); err != nil {
+		return err
+	}
+	if !c.Protected() || r.Over() != " over TCP" || r.failures != 0 {
+		return fmt.Errorf("%s is protected: %v%s, after %d failures", c.Name(), c.Protected(), r.Over(), r.failures)
+	}
+	r.Cache.Delete(c.ID())
+	return nil
+}
+
+// A call ends threads that are in the middle of their exchange, and protects the dataset. Threads protect the next one, over the
+// same connections, and the buffers are used again.
+func TestWait_TakesOver(t *testing.T) {
+	const times = 10
+	var made atomic.Int64
+	job(t, Sockets, func(r *rank) error {
+		net := (*carrier)(nil)
+		for n := range times {
+			r.Limits.Bandwidth = 1000 // of 100,000
+			c, err := r.complete()
+			if err != nil {
+				return err
+			}
+			r.hurry()
+			r.computes(func() bool { return r.current.spent.Load() > 0 })
+			if n == 3 && r.World.Rank() == 0 {
+				made.Store(int64(buffer.Made()))
+			}
+			if err := r.Wait(); err != nil {
+				return err
+			}
+			if !c.Protected() || r.Over() != " while the program waited" {
+				return fmt.Errorf("%s is protected: %v%s", c.Name(), c.Protected(), r.Over())
+			}
+			r.Cache.Delete(c.ID())
+			r.Limits.Bandwidth = 0
+			if err := r.protects(); err != nil {
+				return err
+			}
+			if x := r.carriers[r.set]; n == 0 {
+				net = x
+			} else if x != net || x.old != nil {
+				return fmt.Errorf("other connections, or a communicator that is kept: %v", x.old)
+			}
+		}
+		r.World.Barrier()
+		if more := buffer.Made() - int(made.Load()); more >= ranks*(times-3) {
+			return fmt.Errorf("%d buffers were made for %d datasets", more, times-3)
+		}
+		r.Free()
+		return nil
+	})
+}
+
+// ending is a communicator that does something after its second reduction.
+type ending struct {
+	mpi.Comm
+	reductions int
+	then       func()
+}
+
+func (e *ending) Allreduce(values []int64, op mpi.Op) {
+	e.Comm.Allreduce(values, op)
+	if e.reductions++; e.reductions == 2 {
+		e.then()
+	}
+}
+
+// All threads end when the call has decided to end them: the dataset is theirs, and the next one is protected, too.
+func TestWait_AllEndMeanwhile(t *testing.T) {
+	job(t, Sockets, func(r *rank) error {
+		c, err := r.complete()
+		if err != nil {
+			return err
+		}
+		r.Begin()
+		world := r.World
+		r.World = &ending{Comm: world, then: func() {
+			r.hurry()
+			for !r.Ended() {
+				time.Sleep(time.Millisecond)
+			}
+			world.Barrier()
+		}}
+		if err := r.Wait(); err != nil {
+			return err
+		}
+		r.World = world
+		if !c.Protected() || r.Over() != " over TCP" {
+			return fmt.Errorf("the first is protected: %v%s", c.Protected(), r.Over())
+		}
+		r.Cache.Delete(c.ID())
+		if err := r.protects(); err != nil {
+			return err
+		}
+		r.Free()
+		return nil
+	})
 }

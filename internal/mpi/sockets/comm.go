@@ -366,14 +366,26 @@ func (c *comm) split(color, key int, revocable bool) *comm {
 
 func (c *comm) Free() {
 	c.Barrier()
-	c.do("free", func() {
-		delete(c.net.box.contexts, c.context.id)
-		c.net.clean()
-	})
+	c.do("free", c.forget)
+}
+
+// forget drops the communicator. The mutex is locked.
+func (c *comm) forget() {
+	delete(c.net.box.contexts, c.context.id)
+	c.net.clean()
 }
 
 // revocable is a communicator that can be revoked.
 type revocable struct{ *comm }
+
+// Forget drops a communicator that c.Revocable has made, and what nobody has received of it, also if it is revoked. It is not
+// collective, but no rank may use the communicator any more: nobody would tell it of the revocation.
+func (c *Comm) Forget(old mpi.Revocable) {
+	r := old.(revocable)
+	r.net.mu.Lock()
+	defer r.net.mu.Unlock()
+	r.forget()
+}
 
 func (c *comm) Revocable() mpi.Revocable {
 	own := c.split(0, c.rank, true)
