@@ -39,7 +39,9 @@ func runGo(ctx context.Context, name string, env []string, live io.Writer, args 
 		}
 		c.add(e)
 	}
-	if err := <-ended; err != nil && len(r.failures) == 0 {
+	err = <-ended
+	r.cpu = used(cmd)
+	if err != nil && len(r.failures) == 0 {
 		r.fail(err.Error())
 		r.excerpt += c.text("")
 	}

@@ -80,3 +80,11 @@ func startGroup(ctx context.Context, cmd *exec.Cmd, lines chan<- string, silence
 	}()
 	return result, nil
 }
+
+// used is the processor time of a command that has ended, and of the processes below it that were waited for.
+func used(cmd *exec.Cmd) time.Duration {
+	if cmd.ProcessState == nil {
+		return 0
+	}
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}

@@ -27,21 +27,24 @@ type result struct {
 	failures []string
 	excerpt  string // what was printed around the failures
 	packages []string
-	times    []timing // of its parts
+	cpu      time.Duration // of its processes
+	times    []timing      // of its parts
 }
 
 func (r *result) fail(what string)       { r.failures = append(r.failures, what) }
 func (r *result) bad(name string)        { r.packages = append(r.packages, name) }
 func (r *result) isBad(name string) bool { return slices.Contains(r.packages, name) }
 func (r *result) timed(name string, seconds float64, budget time.Duration) {
-	r.times = append(r.times, timing{name, seconds, budget.Seconds()})
+	r.times = append(r.times, timing{Name: name, Seconds: seconds, Budget: budget.Seconds()})
 }
 
-// timing is a line of build/tests/times.json: how long something took, and may take on two
-// idle cores (0: no budget).
+// timing is a line of build/tests/times.json: how long something took, the processor time of its
+// processes (0: not known; what has left the tree of processes is not in it), and how long it may
+// take on two idle cores (0: no budget).
 type timing struct {
 	Name    string
 	Seconds float64
+	CPU     float64
 	Budget  float64
 }
 
@@ -52,6 +55,7 @@ type total struct {
 	mu       sync.Mutex
 	passed   int
 	failures []string
+	cpu      time.Duration
 	times    []timing
 }
 
@@ -62,7 +66,8 @@ func (t *total) add(r result, took, budget time.Duration) {
 	for _, f := range r.failures {
 		t.failures = append(t.failures, r.name+": "+f)
 	}
-	t.times = append(append(t.times, r.times...), timing{r.name, took.Seconds(), budget.Seconds()})
+	t.times = append(append(t.times, r.times...), timing{r.name, took.Seconds(), r.cpu.Seconds(), budget.Seconds()})
+	t.cpu += r.cpu
 	if len(r.failures) == 0 {
 		fmt.Printf("-- %s: %d passed, %.0f s\n", r.name, r.passed, took.Seconds())
 		return
@@ -100,7 +105,7 @@ func (t *total) end(ctx context.Context, took time.Duration) error {
 		}
 		return errInterrupted
 	}
-	t.times = append(t.times, timing{"all", took.Seconds(), 0})
+	t.times = append(t.times, timing{"all", took.Seconds(), t.cpu.Seconds(), 0})
 	if err := writeTimes(t.times); err != nil {
 		return err
 	}
@@ -157,16 +162,19 @@ func printTimes(w io.Writer) error {
 		times = append(times, t)
 	}
 	slices.SortStableFunc(times, func(a, b timing) int { return cmp.Compare(b.Seconds, a.Seconds) })
-	fmt.Fprintf(w, "%8s %8s  what took longest (budget: on two idle cores)\n", "seconds", "budget")
+	fmt.Fprintf(w, "%8s %8s %8s  what took longest (budget: on two idle cores)\n", "seconds", "CPU", "budget")
 	for _, t := range times[:min(len(times), slowest)] {
-		budget := ""
+		cpu, budget := "", ""
+		if t.CPU > 0 {
+			cpu = fmt.Sprintf("%.1f", t.CPU)
+		}
 		if t.Budget > 0 {
 			budget = fmt.Sprintf("%.0f", t.Budget)
 		}
 		if t.Budget > 0 && t.Seconds > t.Budget {
 			budget += "!"
 		}
-		fmt.Fprintf(w, "%8.1f %8s  %s\n", t.Seconds, budget, strings.TrimSpace(t.Name))
+		fmt.Fprintf(w, "%8.1f %8s %8s  %s\n", t.Seconds, cpu, budget, strings.TrimSpace(t.Name))
 	}
 	return nil
 }

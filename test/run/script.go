@@ -109,6 +109,7 @@ func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer)
 		fmt.Fprintln(live, "  ", line)
 	}
 	failed := <-ended
+	r.cpu = used(cmd)
 	switch {
 	case failed != nil && len(r.failures) == 0:
 		r.fail(failed.Error())
