@@ -31,7 +31,7 @@
 #
 # release
 #   make packages       deb and rpm packages of the libraries for Open MPI and for MPICH, in build/packages
-#   make test-packages  install, use and remove them in a new Debian: minutes; needs root
+#   make test-packages  install, use and remove them in a new Debian as this one, and in Debian 13: minutes; needs root
 #   make wheel          the module for Python, in build/wheel
 #   make site           the documentation as a web site, in build/site: it needs no server
 #   make dist           a source archive, with all modules, in build/dist: it builds without a network
@@ -239,16 +239,18 @@ install:
 uninstall:
 	@BUILD='$(out)' scripts/install --remove
 
+into = build
 packages:
 	@scripts/deps $(install_deps) fortran
-	@$(MAKE) --no-print-directory MPI=openmpi MPICC=mpicc.openmpi BUILD=build/openmpi all
-	@$(MAKE) --no-print-directory MPI=mpich MPICC=mpicc.mpich BUILD=build/mpich all
-	@BUILDS='build/openmpi build/mpich' scripts/packages build/packages
+	@$(MAKE) --no-print-directory MPI=openmpi MPICC=mpicc.openmpi BUILD=$(into)/openmpi all
+	@$(MAKE) --no-print-directory MPI=mpich MPICC=mpicc.mpich BUILD=$(into)/mpich all
+	@BUILDS='$(into)/openmpi $(into)/mpich' scripts/packages $(into)/packages $(FORMATS)
 
-# Needs root, and the network for a new Debian; or ROOT=, an archive of one.
+# Needs root, and the network for new Debians; or ROOT=, an archive of one as this system is.
 test-packages: packages
 	@scripts/deps --install packages wheel
-	@scripts/test-packages build/packages $(ROOT)
+	@scripts/debian13 make --no-print-directory packages into=build/debian13 FORMATS=deb
+	@scripts/test-packages build/packages build/debian13/packages $(ROOT)
 
 dist:
 	@scripts/dist build/dist

@@ -244,6 +244,45 @@ func TestDrawn(t *testing.T) {
 	}
 }
 
+// What a script divides between the MPIs is tried with one of them, and with both in a run of everything; each item comes
+// to each MPI for some seed.
+func TestDivided(t *testing.T) {
+	items := []string{"a 1", "b", "c", "d", "e"}
+	divided := func(mpi, seed, size string) []string {
+		cmd := exec.Command("bash", "-c", `. test/scripts/lib.bash && divided "$@"`)
+		cmd.Args = append(cmd.Args, append([]string{"test.sh"}, items...)...)
+		cmd.Dir = "../.."
+		cmd.Env = append(os.Environ(), "MPI="+mpi, "TEST_SEED="+seed, "TEST_SIZE="+size)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	}
+	for _, mpi := range []string{"openmpi", "mpich"} {
+		if got := divided(mpi, "1", "all"); !slices.Equal(got, items) {
+			t.Errorf("of everything: %q", got)
+		}
+	}
+	seen := map[string]bool{}
+	for seed := range 30 {
+		s := strconv.Itoa(1000 * seed)
+		first, second := divided("openmpi", s, ""), divided("mpich", s, "")
+		if len(first) < 2 || len(first) > 3 || !slices.IsSorted(first) || !slices.IsSorted(second) {
+			t.Errorf("seed %s: %q and %q", s, first, second)
+		}
+		if all := slices.Sorted(slices.Values(slices.Concat(first, second))); !slices.Equal(all, items) {
+			t.Errorf("seed %s: %q and %q are not all", s, first, second)
+		}
+		for _, item := range first {
+			seen[item] = true
+		}
+	}
+	if len(seen) != len(items) {
+		t.Errorf("30 seeds give Open MPI %v", seen)
+	}
+}
+
 // When it is late no job starts, those that have begun run to their end, and a run that
 // leaves out more than half has failed.
 func TestLate(t *testing.T) {

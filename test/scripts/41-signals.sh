@@ -51,7 +51,7 @@ outcome() { # DIRECTORY PART: how a part of signals ends with the library in tha
 }
 is "... linked so that it finds either library" "$MPICC" -o "$WORK/unbound" "${strict[@]}" -L"$BUILD" -lscr
 
-for how in $(drawn 5 segv segv_sent term usr1 bus fpe pipe segv_within segv_sent_within term_within handled handled_within \
+for how in $(drawn 3 segv segv_sent term usr1 bus fpe pipe segv_within segv_sent_within term_within handled handled_within \
     bus_handled_within); do
     without=$(outcome "$WORK/stub" die_$how)
     is "without the library, die_$how ends in a way of its own" bash -c '[[ $1 == "status "* && $1 != "status 0" ]]' - "$without"
@@ -66,7 +66,7 @@ part() { # RANKS PROGRAM NAME
     is "$name: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
 }
 ulimit -Sn 1000 # Go would raise this limit
-for name in restored busy stacks any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
+for name in $(divided restored busy stacks any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler); do
     part 1 "$WORK/signals" $name
 done
 limit=$(ulimit -Ss)
@@ -84,7 +84,7 @@ part 1 "$WORK/signals" profiled
 vars=()
 # With any of the descriptors 0, 1 and 2 closed (x: none), and a thread that copies.
 vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1)
-for which in $(drawn 3 x 0 1 2 01 02 12 012); do
+for which in $(drawn 2 x 0 1 2 01 02 12 012); do
     job 1 "$WORK/signals" without_descriptors "$which" >"$WORK/out" 2>&1
     sed -n "s/^\(ok\|not ok\) /\1 without $which: /p; /^  /p" "$prefix/said"
     is "without $which: comes to its end" grep -qx "end of without_descriptors" "$prefix/said"
@@ -94,7 +94,7 @@ vars=()
 # The static library is part of the program's code, but its faults and signals are its own.
 is "signals.c builds with libscr.a" "$MPICC" -o "$WORK/static" "${strict[@]}" "$BUILD/libscr.a"
 sync "$WORK/static" # pages that are not on the disk yet would count as memory that the program has changed
-for name in unused any_instant own_faults takes_signals; do part 1 "$WORK/static" $name; done
+for name in $(divided unused any_instant own_faults takes_signals); do part 1 "$WORK/static" $name; done
 part 2 "$WORK/static" cut_while_read
 # Only the program is limited: the launcher may need more address space.
 cat >"$WORK/limited" <<'END'

@@ -32,41 +32,43 @@ ends() { # FIRST: the calls that may be the first to fail, by a pattern
     done
     ! grep -e "no error after that" -e "reduction is wrong" "$WORK/out"
 }
-phase() { # TITLE FIRST CALL [FUNCTION]
-    local how
-    for how in $hows; do
-        rm -rf "$prefix"
-        mkdir "$prefix"
-        "$TESTBED" wipe
-        job "9 none" # checkpoints to restart from
-        is "$1: the job before" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
-        [ "$1" != fetch ] || "$TESTBED" wipe
-        job "1 $3${4:+ $4}" "$how"
-        is "$1, and ranks $how: every rank gets an error" ends "$2"
-        is "... which says where it comes from" grep -q "rank 1 .*: internal error: injected in $3.*; please report this line; calls, the last one first: .*, main\.go_" "$WORK/err"
-        job "9 none"
-        is "... and the next job continues" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
-    done
+# title, how: what the other ranks do; first: the calls that may be the first to fail, by a pattern; fault: CALL [FUNCTION]
+phase() {
+    rm -rf "$prefix"
+    mkdir "$prefix"
+    "$TESTBED" wipe
+    job "9 none" # checkpoints to restart from
+    is "$title: the job before" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
+    [ "$title" != fetch ] || "$TESTBED" wipe
+    job "1 $fault" "$how"
+    is "$title, and ranks $how: every rank gets an error" ends "$first"
+    is "... which says where it comes from" grep -q "rank 1 .*: internal error: injected in ${fault%% *}.*; please report this line; calls, the last one first: .*, main\.go_" "$WORK/err"
+    job "9 none"
+    is "... and the next job continues" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
 }
-hows=stay
-phase Init SCR_Init Init
-phase "groups in Init" SCR_Init Init reddesc.divideByString
-phase "sets in Init" SCR_Init Init reddesc.Create
 # A rank may still be in the collective call before.
-phase Need "SCR_Complete_restart|SCR_Need_checkpoint|SCR_Start_output" NeedCheckpoint
-phase Start "SCR_Need_checkpoint|SCR_Start_output" StartOutput
-phase Route "SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" Route
-hows="stay leave"
-phase Complete "SCR_Start_output|SCR_Complete_output" CompleteOutput redundancy.scheme.Encode
-hows=stay
-phase flush "SCR_Start_output|SCR_Complete_output" CompleteOutput 'prefix.(*Prefix).FinishFlush'
-phase Have_restart "SCR_Init|SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart
-phase Start_restart "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" StartRestart
-phase Complete_restart "SCR_Start_restart|SCR_Complete_restart" CompleteRestart
-phase fetch "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart 'restart.(*Restart).fetch'
-hows="stay leave"
-phase Finalize "SCR_Should_exit|SCR_Finalize" Finalize
-phase "the end of Finalize" "SCR_Should_exit|SCR_Finalize" Finalize 'session.(*Session).end'
+mapfile -t phases < <(divided \
+    "Init: stay: SCR_Init: Init" \
+    "groups in Init: stay: SCR_Init: Init reddesc.divideByString" \
+    "sets in Init: stay: SCR_Init: Init reddesc.Create" \
+    "Need: stay: SCR_Complete_restart|SCR_Need_checkpoint|SCR_Start_output: NeedCheckpoint" \
+    "Start: stay: SCR_Need_checkpoint|SCR_Start_output: StartOutput" \
+    "Route: stay: SCR_Start_restart|SCR_Route_file|SCR_Complete_restart: Route" \
+    "Complete: stay: SCR_Start_output|SCR_Complete_output: CompleteOutput redundancy.scheme.Encode" \
+    "Complete: leave: SCR_Start_output|SCR_Complete_output: CompleteOutput redundancy.scheme.Encode" \
+    "flush: stay: SCR_Start_output|SCR_Complete_output: CompleteOutput prefix.(*Prefix).FinishFlush" \
+    "Have_restart: stay: SCR_Init|SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart: HaveRestart" \
+    "Start_restart: stay: SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart: StartRestart" \
+    "Complete_restart: stay: SCR_Start_restart|SCR_Complete_restart: CompleteRestart" \
+    "fetch: stay: SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart: HaveRestart restart.(*Restart).fetch" \
+    "Finalize: stay: SCR_Should_exit|SCR_Finalize: Finalize" \
+    "Finalize: leave: SCR_Should_exit|SCR_Finalize: Finalize" \
+    "the end of Finalize: stay: SCR_Should_exit|SCR_Finalize: Finalize session.(*Session).end" \
+    "the end of Finalize: leave: SCR_Should_exit|SCR_Finalize: Finalize session.(*Session).end")
+for line in "${phases[@]}"; do
+    IFS=: read -r title how first fault < <(sed 's/: /:/g' <<<"$line")
+    phase
+done
 
 # After that a program can continue in the same run: no process has died, so that any MPI will do.
 while read -r call; do
@@ -80,10 +82,4 @@ while read -r call; do
     is "... and it was there" grep -q "rank 1 .*: internal error: injected in ${call%% *}" "$WORK/err"
     job "9 none"
     is "... and the next job continues" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
-done <<'END'
-NeedCheckpoint
-Route
-CompleteOutput redundancy.scheme.Encode
-CompleteOutput prefix.(*Prefix).FinishFlush
-CompleteRestart
-END
+done < <(divided NeedCheckpoint Route "CompleteOutput redundancy.scheme.Encode" "CompleteOutput prefix.(*Prefix).FinishFlush" CompleteRestart)

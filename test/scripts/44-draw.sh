@@ -41,7 +41,7 @@ disturbed() { # THREAD SEED
     grep -q result "$WORK/out"
 }
 RANDOM=$((TEST_SEED % 32768))
-for thread in 0 1; do
+for thread in $(divided 0 1); do
     made=0 jobs=0 refused=0
     while [ $made -lt "$count" ] && [ $jobs -lt $((2 * count + 10)) ]; do
         seed=$((TEST_SEED + jobs))

@@ -64,7 +64,7 @@ all_say() { # NAME LINES: what each rank says
     local rank
     for ((rank = 0; rank < ranks; rank++)); do is "$1, rank $rank" same "$2" "$(said $rank)"; done
 }
-for program in self registers renamed; do
+for program in $(divided self registers renamed); do
     rm -rf "$prefix"
     "$TESTBED" wipe
     vars=()
@@ -122,7 +122,7 @@ fails_with() { # TEXT ARGUMENT...: of scr_checkpoint
     shift
     ! ask "$@" && grep -- "$text" "$WORK/asked.err" || { cat "$WORK/asked.out" "$WORK/asked.err" "$WORK/out" "$WORK/err"; return 1; }
 }
-for thread in 1 0; do
+for thread in $(divided 1 0); do
     vars=()
     where="beside the program"
     if [ $thread = 0 ]; then

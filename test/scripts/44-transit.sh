@@ -58,7 +58,7 @@ goes_on() { # THREAD KIND
 for thread in 0 1; do
     kinds=(send ssend sendrecv recv irecv inc bcast make)
     [ $thread = 0 ] || kinds=(ring send ssend inside inc)
-    for kind in "${kinds[@]}"; do
+    for kind in $(divided "${kinds[@]}"); do
         is "SCR_CR_THREAD=$thread, $kind: the program is saved" saved $thread "$kind"
         is "... and continues, with each message once" goes_on $thread "$kind"
     done

@@ -42,7 +42,7 @@ killed() { # SETTING...: kills a run in SCR_Finalize, which waits for the flush
     wait $!
 }
 
-for type in PTHREAD DAEMON; do
+for type in $(divided PTHREAD DAEMON); do
     begin
     run SCR_CACHE_SIZE=3 -- -n 5
     is "$type: a run that ends by itself" ended

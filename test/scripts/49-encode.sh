@@ -39,7 +39,7 @@ killed() { # kills a run that computes, before checkpoint 2 is protected
 }
 place() { "$TESTBED" nodes | sed -n "$1p"; }
 
-for carrier in SOCKETS MPI; do
+for carrier in $(divided SOCKETS MPI); do
     begin
     computes 5 SCR_CACHE_SIZE=3 -- -t -n 5
     is "$carrier: a run that ends by itself" ended

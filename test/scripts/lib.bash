@@ -44,6 +44,24 @@ drawn() {
     done
 }
 
+# divided ITEM...: prints those items, a line each and in their order, that this run tries with this MPI: all of them
+# if TEST_SIZE is all. Else TEST_SEED divides them between Open MPI and MPICH, in halves, so that a run with both
+# MPIs tries each item.
+divided() {
+    local n left=$# item sum mine
+    [ "${TEST_SIZE:-}" != all ] || { printf '%s\n' "$@"; return; }
+    read -r sum _ < <(printf '%s ' "${TEST_SEED:-1}" "${0##*/}" "$@" | cksum)
+    RANDOM=$((sum % 32768)) n=$((($# + sum % 2) / 2))
+    for item; do
+        mine=mpich
+        if [ $((RANDOM % left)) -lt "$n" ]; then
+            mine=openmpi n=$((n - 1))
+        fi
+        left=$((left - 1))
+        [ "$MPI" != "$mine" ] || printf '%s\n' "$item"
+    done
+}
+
 # sized N ALL: prints how many cases this run tries: ALL if TEST_SIZE is all, else N.
 sized() { if [ "${TEST_SIZE:-}" = all ]; then echo "$2"; else echo "$1"; fi; }
 
