@@ -445,14 +445,14 @@ static void files(void)
 {
     static const char *const here[][2] = {{"SCR_FLUSH", "4"}, {"SCR_SET_SIZE", "16"}, {"SCR_DEBUG", "0"}, {"SCR_JOB_NAME", "\"heat"},
         {"SCR_CLUSTER_NAME", "a b#c=d"}, {"SCR_FETCH", "1"}, {"MINE", "16/16"}, {"SCR_MPI_BUF_SIZE", NULL}, {"STORE=/tmp/none COUNT", "3"},
-        {"STORE=/dev/shm COUNT", "5"}, {"STORE=/tmp/none Count", NULL}, {"GROUPS=h1 POWER", "Psu"}, {"GROUPS", "h1"}, {"CKPT=0 TYPE", "xor"},
+        {"STORE=/tmp/other COUNT", "5"}, {"STORE=/tmp/none Count", NULL}, {"GROUPS=h1 POWER", "Psu"}, {"GROUPS", "h1"}, {"CKPT=0 TYPE", "xor"},
         {"CKPT=1 TYPE", "single"}, {"CKPT=1 INTERVAL", "2"}, {"SCR_PREFIX", NULL}, {0}};
     static const char *const gone[][2] = {{"SCR_FLUSH", "4"}, {"SCR_DEBUG", NULL}, {"GROUPS", NULL}, {0}};
     static const char *const other[][2] = {{"SCR_PREFIX", "sub"}, {"SCR_DEBUG", "1"}, {"SCR_JOB_NAME", NULL}, {0}};
 
     make(".scrconf", "# a comment\n\n  scr_flush = 5   # another\nScr_Debug\t=\t0\nSCR_JOB_NAME=\"heat\nSCR_CLUSTER_NAME=a\\ b#c=d\nMINE=$N/${N}\n"
         "SCR_MPI_BUF_SIZE=$NOT_SET\nSTORE=/tmp/none COUNT=3\nGROUPS=h1 Power=Psu\nCKPT=0 TYPE=xor\nCKPT=1 TYPE=single INTERVAL=2\n"
-        "SCR_FETCH=1\r\nSTORE=/dev/shm COUNT=5 GROUP=NODE");
+        "SCR_FETCH=1\r\nSTORE=/tmp/other COUNT=5 GROUP=NODE");
     check("SCR_Config after which the file is asked for", SCR_Config("SCR_DEBUG=2") == NULL && SCR_Config("CKPT=7 TYPE=RS") == NULL);
     answers("the user's file", here);
     ambiguous("STORE");
