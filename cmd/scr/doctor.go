@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/job/hostlist"
 	jobrun "github.com/goscr/goscr/internal/job/run"
 	"github.com/goscr/goscr/internal/node/cache"
@@ -440,7 +439,7 @@ func (d *doctor) examineSettings() {
 	if len(changed) == 0 {
 		d.add(fine, "settings", "", "all parameters have their defaults")
 	}
-	if slices.ContainsFunc(changed, func(s config.Set) bool { return s.Name == "SCR_FLUSH" && s.Value == "0" }) {
+	if !cfg.FlushPolicy().On() {
 		d.add(caution, "settings", "", "SCR_FLUSH=0: checkpoints stay in the caches, and are lost with the nodes")
 	}
 }

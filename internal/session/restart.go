@@ -151,7 +151,7 @@ func (s *Session) stopRestart() error {
 			if err != nil {
 				return err
 			}
-			flush.Abandon(s.flusher, newest)
+			flush.SaveAbandoned(s.flusher, newest)
 		}
 		s.tellBeginning(false)
 	}

@@ -398,7 +398,7 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	var err error
 	s.flusher, err = flush.Open(flush.Config{
 		World: s.world, Node: node, Cache: s.cache, Protector: protector, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-		Every: cfg.Flush, Keep: cfg.PrefixSize, Fetch: cfg.Fetch, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
+		Policy: cfg.FlushPolicy(), Keep: cfg.PrefixSize, Fetch: cfg.Fetch, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
 		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
 		PollInterval: time.Duration(cfg.FlushAsyncUsleep) * time.Microsecond,
 		Limits:       limits, Launch: opt.launch,

@@ -236,7 +236,7 @@ func (l *Loop) runs(ctx context.Context) (*stop, error) {
 // finish copies datasets to the prefix directory, and returns the exit status of the job.
 func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
 	l.Tell("the job is over: %s", last.why)
-	if last.done && l.Config.Flush == 0 {
+	if last.done && !l.Config.FlushPolicy().On() {
 		l.Detail("checkpoints stay in the cache: the program has finished, and SCR_FLUSH=0")
 		return last.status, l.postrunOutput(ctx, l.alloc.nodes, l.alloc.down)
 	}

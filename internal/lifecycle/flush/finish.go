@@ -65,7 +65,7 @@ func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 		if f.Flushed(c.ID()) || f.find(c) != nil {
 			continue
 		}
-		if f.flushFirst(c) || f.Every > 0 && c == f.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
+		if f.flushFirst(c) || f.Policy.On() && c == f.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
 			list = append(list, c)
 		}
 	}

@@ -17,14 +17,16 @@
 //	leftover.go    flushes datasets of earlier runs at the start of a run
 //	finish.go      flushes datasets at the end of a run
 //
-// Only internal/session calls this package. All methods are collective over the ranks of the
-// job, and their results are agreed, unless their comment says otherwise.
+// Only internal/session calls this package. All methods and functions are collective over the ranks of the
+// job, and their results are agreed, unless their comment says otherwise. What would be the 78th method of a
+// Flusher is a function with the Flusher as its first argument (test/structure).
 package flush
 
 import (
 	"errors"
 	"time"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/node/cache"
@@ -47,7 +49,7 @@ type Config struct {
 	Events      *eventlog.Log // on rank 0
 	Phases      *phases.Meter // nil: phases are not measured
 
-	Every     int                           // SCR_FLUSH: every n-th checkpoint is flushed; 0: none
+	Policy    config.FlushPolicy            // which checkpoints are flushed when they are complete
 	Keep      int                           // SCR_PREFIX_SIZE: how many checkpoints stay in the prefix directory; 0: all
 	Fetch     bool                          // SCR_FETCH: the next run can fetch what is in the prefix directory
 	Async     bool                          // SCR_FLUSH_ASYNC: flush in the background
@@ -144,18 +146,13 @@ func (f *Flusher) flushNow(c *cache.Cached) error {
 
 // due reports whether a dataset that was just completed is to be flushed.
 func (f *Flusher) due(c *cache.Cached) bool {
-	if dueAlways(f, c) {
-		return true
-	}
-	if f.Every <= 0 {
-		return false
-	}
-	return f.Stopping()
+	return dueAlways(f, c) || f.Policy.On() && f.Stopping()
 }
 
-// dueAlways reports whether a dataset is to be flushed also if the job does not stop.
+// dueAlways reports whether a dataset is to be flushed also if the job does not stop. It is not collective, since WaitAll calls it on
+// one rank.
 func dueAlways(f *Flusher, c *cache.Cached) bool {
-	return c.Flags().Has(dataset.Output) || f.Every > 0 && c.Checkpoint()%f.Every == 0
+	return c.Flags().Has(dataset.Output) || f.Policy.Due(c.Checkpoint())
 }
 
 // waits reports whether the program waits while a dataset is flushed. It does when the

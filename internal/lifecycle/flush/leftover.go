@@ -75,7 +75,7 @@ func saveForeign(f *Flusher, list []cache.Foreign) {
 	state := "it is not flushed, with SCR_FLUSH=0, or as it is neither a checkpoint nor an output"
 	for _, d := range list {
 		output := d.Flags().Has(dataset.Output)
-		if !output && (i < 0 || d.ID() != newest.ID() || f.Every <= 0) {
+		if !output && (i < 0 || d.ID() != newest.ID() || !f.Policy.On()) {
 			continue
 		}
 		there, err := prefix.Holds(f.Prefix, d.Dataset) // also one from which a restart has failed
@@ -112,10 +112,10 @@ func keepAll(f *Flusher) (end func()) {
 	return func() { f.Keep = keep }
 }
 
-// Abandon flushes a checkpoint of the cache from which the run does not continue, since it would be deleted. If it cannot be flushed,
-// Abandon warns. With SCR_FLUSH=0 it flushes none.
-func Abandon(f *Flusher, c *cache.Cached) {
-	if f.Every <= 0 || c == nil || f.Flushed(c.ID()) {
+// SaveAbandoned flushes a checkpoint of the cache from which the run does not continue, since it would be deleted. If it cannot be flushed,
+// SaveAbandoned warns. With SCR_FLUSH=0 it flushes none.
+func SaveAbandoned(f *Flusher, c *cache.Cached) {
+	if !f.Policy.On() || c == nil || f.Flushed(c.ID()) {
 		return
 	}
 	defer keepAll(f)()

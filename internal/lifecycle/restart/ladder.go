@@ -322,7 +322,7 @@ func (r *Restart) Fail(byAll bool) error {
 		r.refused.marked = true
 		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
 		if byAll { // its input may be wrong, and not the checkpoint
-			flush.Abandon(r.Flusher, o.cached)
+			flush.SaveAbandoned(r.Flusher, o.cached)
 		}
 		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room", o.Name())
 		err = errors.Join(err, r.Flusher.PassOver(o.cached))

@@ -178,7 +178,7 @@ func (r *rig) expect(name string) error {
 }
 
 func every(n int) func(*flush.Config, *restart.Config) {
-	return func(f *flush.Config, _ *restart.Config) { f.Every = n }
+	return func(f *flush.Config, _ *restart.Config) { f.Policy.Every = n }
 }
 
 // The ladder: the newest of the cache, an older one there, one that has to be fetched,
@@ -250,7 +250,7 @@ func TestFind_NewerInThePrefixDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			single := func(f *flush.Config, c *restart.Config) {
-				f.Every, c.JobID = 1, test.jobID
+				f.Policy.Every, c.JobID = 1, test.jobID
 				f.Cache.Stores[0].Count = 1
 			}
 			run(t, root, single, func(r *rig) error { return r.checkpoints(1) })
@@ -397,7 +397,7 @@ func TestMakeRoom_OutputCannotBeFlushed(t *testing.T) {
 // A flush in the background is started, polled and finished; one whose dataset is dropped
 // is cancelled; what is left is waited for in the end.
 func TestBackground(t *testing.T) {
-	async := func(f *flush.Config, _ *restart.Config) { f.Every, f.Async = 1, true }
+	async := func(f *flush.Config, _ *restart.Config) { f.Policy.Every, f.Async = 1, true }
 	said := run(t, t.TempDir(), async, func(r *rig) error {
 		if err := r.checkpoints(1); err != nil {
 			return err
