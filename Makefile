@@ -14,6 +14,7 @@
 #   make test-all    everything, with both MPIs, and a part of each campaign
 #   make test-times  what took longest in the last run
 #   make lint        gofmt, go vet, staticcheck, shellcheck: at most 60 s with warm caches
+#   make generate    write what is generated from tables in the code: docs/config.md, man pages, values.go
 #   make structure   measure how the code is laid out
 #   make bench       measure; MIB=16 for each rank, COUNT=3 of each; PARTS=veloc PEERS=DIR: variables, beside VELOC
 #   make compare     measure beside SCR 3.1, built from the source archives in PEERS=DIR; MIB=16, COUNT=3, RANKS=16
@@ -84,7 +85,7 @@ version  = -X=github.com/goscr/goscr/internal/sys/version.stamped=$(shell script
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages release dist site wheel demo demo-slurm quick test test-all test-times test-online crash losses power soak halo fuzz bench compare pictures structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages release dist site wheel demo demo-slurm quick test test-all test-times test-online crash losses power soak halo fuzz bench compare pictures structure generate lint clean deps check FORCE
 
 for_fortran := $(out)/libscrf.so $(out)/scr_cr.mod $(out)/libscrf.a
 
@@ -360,6 +361,9 @@ pictures: | check
 	GOSCR_PICTURES='$(CURDIR)/docs/img' CGO_ENABLED=0 $(GO) test ./internal/observe/account/page -run TestBrowser_Picture -count 1
 
 # Files that call each other, fields, floors: docs/architecture.md, docs/packages.md.
+generate:
+	@CGO_ENABLED=0 $(GO) generate ./internal/config ./cmd/scr
+
 structure:
 	@$(GO) test ./test/structure -count=1 -v
 
