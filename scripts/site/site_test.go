@@ -135,8 +135,8 @@ func TestBrowser_Site(t *testing.T) {
 		}
 		open("run.html")
 		b.Shoot("site-" + s.Name)
-		open("index.html?q=SCR_FLUSH_ASYNC%20background")
-		b.Poll(`document.getElementById("found").dataset.ready === "SCR_FLUSH_ASYNC background"`)
+		open("index.html?q=SCR_FLUSH%20checkpoint")
+		b.Poll(`document.getElementById("found").dataset.ready === "SCR_FLUSH checkpoint"`)
 		if n := browser.Get[int](b, `document.querySelectorAll("#found a").length`); n < 2 {
 			t.Errorf("%s: %d places are found", s.Name, n)
 		}
