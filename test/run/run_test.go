@@ -126,6 +126,11 @@ func TestScript_Counts(t *testing.T) {
 	if r := at(t, t.Context(), "echo 'not ok a'; seq -f '  line %g.' 30; echo ok b; echo c"); !strings.Contains(r.excerpt, "line 30.") || strings.Contains(r.excerpt, "ok b") {
 		t.Errorf("of a check with 30 lines:\n%s", r.excerpt)
 	}
+	// The processor time of a process below the script counts once the script has waited for it.
+	r := at(t, t.Context(), "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done'; echo ok a")
+	if r.cpu < 50*time.Millisecond {
+		t.Errorf("a process that counted to 300,000 has taken %v", r.cpu)
+	}
 }
 
 // A script that is silent, or a run that is interrupted, ends with all its processes.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: both MPIs, 60 s
+# Test: one MPI, 60 s
 #
 # Programs with variables, by VELOC's interface: variables.c loses nodes, with and without a persistent directory,
 # in the foreground and in the background; variables.cpp has no communicator, and no MPI. Where the sources of VELOC
