@@ -30,7 +30,7 @@ func run(ctx context.Context) error {
 	all := flag.Bool("all", false, "every case, and every script with each MPI")
 	times := flag.Bool("times", false, "print what took longest in the last run, and run nothing")
 	mpis := flag.String("mpi", "openmpi mpich", "the `MPIs` to test with")
-	lanes := flag.Int("lanes", min(2*runtime.NumCPU(), 16), "so many scripts at the same time")
+	lanes := flag.Int("lanes", min(3*runtime.NumCPU(), 16), "so many scripts at the same time")
 	minutes := flag.Float64("minutes", 0, "start no job later than so many `minutes` after the beginning; 0: no limit")
 	flag.Parse()
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
