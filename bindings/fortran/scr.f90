@@ -177,6 +177,7 @@ contains
 
     call scr_have_restart(answer, name, ierror)
     flag = answer /= 0
+    if (.not. flag) name = ''
   end subroutine scr_have_restart_logical
 
   subroutine scr_need_checkpoint_logical(flag, ierror)

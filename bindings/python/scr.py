@@ -332,7 +332,7 @@ class _Phase:
             if error is None:
                 raise Error(_reason(call))
             if isinstance(error, Exception):
-                raise Error(_reason(call)) from error
+                raise Error(f"{_reason(call)} ({type(error).__name__}: {error})") from error
         return False
 
 

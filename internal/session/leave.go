@@ -67,7 +67,8 @@ func sayWhatStays(s *Session) {
 		verb = "stays"
 	}
 	if len(names) > 0 {
-		tell("%s %s %s, for the next run on them; scr_clean on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize", strings.Join(names, ", "), verb, where)
+		tell("%s %s %s, for the next run on them; scr_clean --jobid %s on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize",
+			strings.Join(names, ", "), verb, where, s.config.JobID)
 	}
 }
 

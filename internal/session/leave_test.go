@@ -44,7 +44,7 @@ func TestFinalize_SaysWhatStays(t *testing.T) {
 	}
 	c.set("SCR_DEBUG=1")
 	c.job(four, finalizes(4))
-	c.says(", for the next run on them; scr_clean on each node")
+	c.says(", for the next run on them; scr_clean --jobid job on each node")
 	lines := strings.Split(strings.TrimSpace(c.said()), "\n")
 	if last := lines[len(lines)-1]; !strings.Contains(last, "scr_clean") {
 		t.Errorf("the last line is %s", last)

@@ -240,7 +240,7 @@ func examples(page, dir string) error {
 	if err != nil {
 		return err
 	}
-	for language, name := range map[string]string{"c": "app.c", "fortran": "app.f90", "python": "app.py"} {
+	for language, name := range map[string]string{"c": "app.c", "fortran": "app.f90", "python": "app.py", "go": "app.go"} {
 		_, code, _ := strings.Cut(string(text), "\n```"+language+"\n")
 		code, _, _ = strings.Cut(code, "\n```\n")
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(code+"\n"), 0o600); err != nil {
