@@ -618,7 +618,7 @@ func TestDefaults(t *testing.T) {
 	numbers := map[string]string{"1": "one", "2": "two", "3": "three", "4": "four", "8": "eight"}
 	every := defaults["SCR_FLUSH"]
 	for page, sentences := range map[string][]string{
-		"docs/use.md":     {"XOR over sets of " + defaults["SCR_SET_SIZE"] + " nodes", "every " + ordinals[every] + " checkpoint", "the " + numbers[defaults["SCR_CACHE_SIZE"]] + " newest checkpoints"},
+		"docs/use.md":     {"XOR over sets of at least " + defaults["SCR_SET_SIZE"] + " nodes", "every " + ordinals[every] + " checkpoint", "the " + numbers[defaults["SCR_CACHE_SIZE"]] + " newest checkpoints"},
 		"docs/cluster.md": {numbers[defaults["SCR_CACHE_SIZE"]] + " datasets, XOR in sets of " + numbers[defaults["SCR_SET_SIZE"]]},
 		"docs/choose.md":  {"The default is every " + words[every] + " checkpoint"},
 		"docs/start.md":   {"every " + words[every] + ", and the last one"},
