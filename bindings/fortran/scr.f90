@@ -177,7 +177,7 @@ contains
 
     call scr_have_restart(answer, name, ierror)
     flag = answer /= 0
-    if (.not. flag) name = ''
+    if (.not. flag) name = '' ! the subroutine with an integer leaves it, as SCR's does
   end subroutine scr_have_restart_logical
 
   subroutine scr_need_checkpoint_logical(flag, ierror)

@@ -131,6 +131,7 @@ for kind in "${kinds[@]}"; do
         "$(run -n 3 "$WORK/ring")"
     is "... a command sees what a rank sees$how" same "2" "$("$TESTBED" exec node2 sh -c 'ls "$SCR_CACHE_BASE"')"
     is "nothing runs on a lost node$how" same 125 "$(status_of "$TESTBED" run --mpi "$MPI" -n 1 --nodes node1 true)"
+    is "a rank is started by testbed run only$how" grep -q "testbed run starts ranks" <(env -u TESTBED_PLACES OMPI_COMM_WORLD_RANK=0 "$TESTBED" _rank -- true 2>&1)
     is "a node cannot be lost twice$how" same 125 "$(status_of "$TESTBED" lose node1)"
     is "without a spare$how" "$TESTBED" lose --no-spare node0
     is "... the list gets shorter$how" same "node3 node2" "$(nodes)"

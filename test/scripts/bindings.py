@@ -107,7 +107,7 @@ try:
             raise OSError("no space")
     good = False
 except scr.Error as e:
-    good = isinstance(e.__cause__, OSError) == (rank == 1)
+    good = isinstance(e.__cause__, OSError) == str(e).endswith(" (OSError: no space)") == (rank == 1)
 expect("a failed output is an Error on all ranks", good)
 try:
     with scr.output("py/bad") as ckpt:

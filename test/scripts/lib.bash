@@ -30,35 +30,32 @@ client() { cp "$BUILD/$1" "$WORK/$1"; }
 # drawn N ITEM...: prints those items, a line each and in their order, that this run tries: all
 # of them if TEST_SIZE is all, else N that TEST_SEED draws.
 drawn() {
-    local n=$1 left item sum
+    local n=$1
     shift
-    [ "${TEST_SIZE:-}" != all ] || { printf '%s\n' "$@"; return; }
+    if [ "${TEST_SIZE:-}" = all ]; then printf '%s\n' "$@"; else marked "$n" "$@" | sed -n 's/^in //p'; fi
+}
+
+# divided ITEM...: prints those items, as drawn does, that this run tries with this MPI: all of them if TEST_SIZE is
+# all. Else Open MPI has the half that TEST_SEED draws, and MPICH the other, so that a run with both tries each item.
+divided() {
+    local mine=in half=$((($# + ${TEST_SEED:-1} % 2) / 2))
+    [ "$MPI" = openmpi ] || mine=out
+    if [ "${TEST_SIZE:-}" = all ]; then printf '%s\n' "$@"; else marked $half "$@" | sed -n "s/^$mine //p"; fi
+}
+
+# marked N ITEM...: prints the items, each after "in" if it is one of the N that TEST_SEED draws, else after "out".
+marked() {
+    local n=$1 left item sum mark
+    shift
     read -r sum _ < <(printf '%s ' "${TEST_SEED:-1}" "${0##*/}" "$@" | cksum)
     RANDOM=$((sum % 32768)) left=$#
     for item; do
+        mark=out
         if [ $((RANDOM % left)) -lt "$n" ]; then
-            printf '%s\n' "$item"
-            n=$((n - 1))
+            mark=in n=$((n - 1))
         fi
         left=$((left - 1))
-    done
-}
-
-# divided ITEM...: prints those items, a line each and in their order, that this run tries with this MPI: all of them
-# if TEST_SIZE is all. Else TEST_SEED divides them between Open MPI and MPICH, in halves, so that a run with both
-# MPIs tries each item.
-divided() {
-    local n left=$# item sum mine
-    [ "${TEST_SIZE:-}" != all ] || { printf '%s\n' "$@"; return; }
-    read -r sum _ < <(printf '%s ' "${TEST_SEED:-1}" "${0##*/}" "$@" | cksum)
-    RANDOM=$((sum % 32768)) n=$((($# + sum % 2) / 2))
-    for item; do
-        mine=mpich
-        if [ $((RANDOM % left)) -lt "$n" ]; then
-            mine=openmpi n=$((n - 1))
-        fi
-        left=$((left - 1))
-        [ "$MPI" != "$mine" ] || printf '%s\n' "$item"
+        printf '%s %s\n' $mark "$item"
     done
 }
 

@@ -18,8 +18,8 @@
 //	finish.go      flushes datasets at the end of a run
 //
 // Only internal/session calls this package. All methods and functions are collective over the ranks of the
-// job, and their results are agreed, unless their comment says otherwise. What would be the 78th method of a
-// Flusher is a function with the Flusher as its first argument (test/structure).
+// job, and their results are agreed, unless their comment says otherwise. Some functions have a Flusher
+// as their first argument, since test/structure limits the number of its methods.
 package flush
 
 import (

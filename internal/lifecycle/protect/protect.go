@@ -168,7 +168,7 @@ var Share = 0.5
 
 // takeOver ends the thread of a protection if the program, which waits, protects the dataset sooner itself.
 func (p *Protector) takeOver(r *running) (taken bool) {
-	if r.over.net == nil { // its threads take part to the end
+	if r.over.net == nil { // on all ranks (carry): over MPI threads take part to the end
 		return false
 	}
 	for range 2 { // when all ranks wait: a thread may have ended while its rank waited for others
