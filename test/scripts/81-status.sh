@@ -51,6 +51,11 @@ restarted() { # NAME: the last run has restarted from it
 lines() { "$BUILD/scr_status" -p "$prefix" --all; }
 says() { lines | grep -E "$1" || { lines; false; }; }
 state() { [ "$(status state)" = "$1" ]; }
+lose() { # PID: a node of the run is lost. mpirun may end before the last process on the nodes that are left.
+    "$TESTBED" lose node1 2>/dev/null
+    wait "$1"
+    within 60 state DIED
+}
 
 fresh
 slowly=(--env SCR_FLUSH=3 --env SCR_FLUSH_ASYNC=1 --env SCR_FLUSH_ASYNC_BW=100)
@@ -62,8 +67,7 @@ is "... and scr_status says so" says '^job status of .* run 1, RUNNING '
 is "... ckpt.3 is being flushed, slowly" says 'ckpt.3 .*being flushed'
 is "... on which nodes it runs, which scr_run has not told" same "node[0-3]" "$(status nodes)"
 is "... ckpt.3 is protected" same "XOR in sets of 4 1" "$(status ckpt.3:scheme) $(status ckpt.3:bears)"
-"$TESTBED" lose node1 2>/dev/null
-wait $!
+lose $!
 is "a node is lost, and with it the job" state DIED
 is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*survives the loss of any one node'
 newest=$(status newest)
@@ -87,8 +91,7 @@ next=-
 within 60 announced
 is "... the next flush is of $next, which was not flushed yet" bash -c '[[ $1 = ckpt.* ]] && ! grep -qx "$1" <<<"$2"' - "$next" "$before"
 is "... and is flushed" within 60 eval 'flushed | grep -qx "$next"'
-"$TESTBED" lose node1 2>/dev/null
-wait $!
+lose $!
 
 # How much of a flush is done is compared with the size of what is copied. Rank 0 has a file of
 # 40,000,003 bytes, which is copied in pieces of 1 MiB.
@@ -109,15 +112,14 @@ for type in $(drawn 1 PTHREAD DAEMON); do
     is "... which is there" bash -c '[ "$1" -le "$2" ] || { echo "$1 bytes, there are $2"; false; }' - "$(bytes "$first")" "$size"
     is "... in percent, too" says 'ckpt.1 .*being flushed \([0-9]+ %\)'
     is "... and of which not less is copied later than was there" within 120 caught_up
-    "$TESTBED" lose node1 2>/dev/null
-    wait $!
+    lose $!
     is "... and the job is lost: it is not said to continue" says 'ckpt.1 .*its flush was not finished \([0-9]+ %\)'
 done
 
 fresh
 settings=("${slowly[@]}")
 run -n 4 -k write:50:4:-1
-is "a job is killed while it writes its fourth checkpoint" state DIED
+is "a job is killed while it writes its fourth checkpoint" within 60 state DIED
 is "... in the cache is what is on the nodes" same "$(on_nodes)" "$(status cache)"
 is "... ckpt.3 among them" grep -qw ckpt.3 <<<"$(status cache)"
 is "... ckpt.3 was being flushed" same ckpt.3 "$(status flushing)"

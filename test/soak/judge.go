@@ -271,6 +271,7 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.model.history = v.model.histories[f]
 	}
 	v.model.goneBack(f)
+	cached := false
 	if f == nil {
 		v.tell("  It is offered nothing.")
 		v.counts.Restarts["none"]++
@@ -279,7 +280,7 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.tell("  It is offered %v, %s: every byte is right.", f.Version, how)
 		v.counts.Restarts[how]++
 		v.model.count = f.number
-		if how == "from the cache" || how == "rebuilt" {
+		if cached = how == "from the cache" || how == "rebuilt"; cached {
 			for _, older := range v.model.facts { // it is the newest there, even if nobody had heard that it was complete
 				if older.ID < f.ID && f.cached == nil {
 					older.leaves()
@@ -292,7 +293,7 @@ func (v *verdict) offered(f *fact, said string) error {
 		}
 	}
 	if v.model.choice != nil {
-		return v.offeredChoice(f)
+		return v.offeredChoice(f, cached)
 	}
 	if v.least != nil && !v.fullAtInit() && (f == nil || f.ID < v.least.ID) {
 		return wrong("it is not offered %v, nor a newer one", v.least.Version)
@@ -300,16 +301,17 @@ func (v *verdict) offered(f *fact, said string) error {
 	return nil
 }
 
-// offeredChoice is offered after a run was killed while it made a checkpoint the current one.
-func (v *verdict) offeredChoice(f *fact) error {
+// offeredChoice is offered after a run was killed while it made a checkpoint the current one. cached is whether f was in the cache.
+func (v *verdict) offeredChoice(f *fact, cached bool) error {
 	m := v.model
 	older := func(than *fact) bool { return than != nil && (f == nil || f.ID < than.ID) }
+	between := cached && m.between(f) // a run that goes on in the same launch may have flushed it, of which the model knows nothing yet
 	switch {
 	case v.fullAtInit() || f != nil && f.Name == m.choice.Name:
-	case !older(v.least) && m.between(f):
+	case !older(v.least) && between:
 		m.choice = nil // it has not taken effect
 		return nil
-	case older(v.least) && (m.between(f) || older(m.leastChosen(v.nodes, v.set))):
+	case older(v.least) && (between || older(m.leastChosen(v.nodes, v.set))):
 		return wrong("it is offered neither %v, nor a newer one, nor %v, which was being made the current one", v.least.Version, m.choice.Version)
 	}
 	m.chosen(v.nodes)
