@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -131,30 +135,76 @@ var racing = []string{
 	"./internal/redundancy", "./internal/redundancy/stripe", "./internal/observe/report", "./internal/job/run/...", "./internal/prefix/transfer",
 }
 
-// others returns the packages that are not in racing.
-func others(ctx context.Context) ([]string, error) {
-	list := func(patterns ...string) (map[string]bool, error) {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"list"}, patterns...)...)
+// raceOf is of how many tests of these packages one runs with the race detector, which takes eight times as long, in a run of a sample.
+const raceOf = 3
+
+// goPackage is a package that go list has found.
+type goPackage struct {
+	Dir, ImportPath           string
+	TestGoFiles, XTestGoFiles []string
+}
+
+// goPackages returns the packages in racing, and the others.
+func goPackages() (race, rest []goPackage, err error) {
+	list := func(patterns ...string) (list []goPackage, err error) {
+		cmd := exec.Command("go", append([]string{"list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles"}, patterns...)...)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
-		set := map[string]bool{}
-		for _, p := range strings.Fields(string(out)) {
-			set[p] = true
+		if err != nil {
+			return nil, err
 		}
-		return set, err
+		for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+			var p goPackage
+			if err := d.Decode(&p); err != nil {
+				return nil, err
+			}
+			list = append(list, p)
+		}
+		return list, nil
+	}
+	if race, err = list(racing...); err != nil {
+		return nil, nil, err
 	}
 	all, err := list("./...")
-	if err != nil {
-		return nil, err
-	}
-	race, err := list(racing...)
-	var rest []string
-	for p := range all {
-		if !race[p] && short(p) != built {
+	for _, p := range all {
+		if short(p.ImportPath) != built && !slices.Contains(paths(race), p.ImportPath) {
 			rest = append(rest, p)
 		}
 	}
-	return rest, err
+	return race, rest, err
+}
+
+func paths(packages []goPackage) (list []string) {
+	for _, p := range packages {
+		list = append(list, p.ImportPath)
+	}
+	return list
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
+
+// testNames returns the names of all tests of these packages, in order.
+func testNames(packages []goPackage) ([]string, error) {
+	names := map[string]bool{}
+	for _, p := range packages {
+		for _, f := range append(p.TestGoFiles, p.XTestGoFiles...) {
+			text, err := os.ReadFile(filepath.Join(p.Dir, f))
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range testFunction.FindAllStringSubmatch(string(text), -1) {
+				names[m[1]] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
+// drawn returns one of so many of a list.
+func drawn(list []string, of int, random *rand.Rand) []string {
+	list = slices.Clone(list)
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list[:(len(list)+of-1)/of]
 }
 
 // built has the tests of what was built and installed, which need its place.

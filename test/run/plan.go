@@ -119,34 +119,41 @@ func (p plan) jobs() ([]job, error) {
 		}
 	}
 	if p.wanted("go") {
-		jobs = append(jobs, goJobs()...)
+		list, err := goJobs(random)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, list...)
 	}
 	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.budget, a.budget) })
 	return jobs, nil
 }
 
-// goJobs are the Go tests.
-func goJobs() []job {
-	test := func(name string, budget time.Duration, cgo string, args func(context.Context) ([]string, error)) job {
+// goJobs are the Go tests. Of those that can run with the race detector, a run of a sample draws which do.
+func goJobs(random *rand.Rand) ([]job, error) {
+	test := func(name string, budget time.Duration, cgo string, args ...string) job {
 		return job{name, "", budget, func(ctx context.Context, live io.Writer) (result, error) {
-			packages, err := args(ctx)
-			if err != nil {
-				return result{name: name}, err
-			}
-			env := append(os.Environ(), "CGO_ENABLED="+cgo)
-			return runGo(ctx, name, env, live, append([]string{"-timeout", "4h", "-p", "2", "-parallel", "4"}, packages...)...)
+			env := append(os.Environ(), "CGO_ENABLED="+cgo, "GOGC=400")
+			return runGo(ctx, name, env, live, append([]string{"-timeout", "4h", "-p", "2", "-parallel", "4"}, args...)...)
 		}}
 	}
-	jobs := []job{
-		test("go test -race", 300*time.Second, "1", func(context.Context) ([]string, error) {
-			return append([]string{"-race"}, racing...), nil
-		}),
-		test("go test", 200*time.Second, "0", others),
+	race, rest, err := goPackages()
+	if err != nil {
+		return nil, err
 	}
+	jobs := []job{test("go test", 200*time.Second, "0", paths(rest)...)}
 	if everything() {
-		jobs = append(jobs, job{"fuzz", "", 300 * time.Second, fuzz})
+		jobs = append(jobs, test("go test -race", 300*time.Second, "1", append([]string{"-race"}, paths(race)...)...), job{"fuzz", "", 300 * time.Second, fuzz})
+		return jobs, nil
 	}
-	return jobs
+	names, err := testNames(race)
+	if err != nil {
+		return nil, err
+	}
+	pattern := "^(" + strings.Join(drawn(names, raceOf, random), "|") + ")$"
+	return append(jobs,
+		test("go test -race", 300*time.Second, "1", append([]string{"-race", "-run", pattern}, paths(race)...)...),
+		test("go test, without -race", 250*time.Second, "0", append([]string{"-skip", pattern}, paths(race)...)...)), nil
 }
 
 // fuzz runs each fuzz target for a short time: a part of make fuzz.

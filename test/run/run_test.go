@@ -314,3 +314,29 @@ func TestLate(t *testing.T) {
 		}
 	}
 }
+
+// Which tests run with the race detector depends on the seed; each does with some seed.
+func TestGoJobs(t *testing.T) {
+	t.Chdir("../..")
+	race, rest, err := goPackages()
+	if err != nil || len(race) < len(racing) || len(rest) == 0 {
+		t.Fatalf("%d packages with the race detector, %d others, %v", len(race), len(rest), err)
+	}
+	names, err := testNames(race)
+	if err != nil || !slices.Contains(names, "TestFaults_Core") || !slices.IsSorted(names) {
+		t.Fatalf("%v, %v", names, err)
+	}
+	seen := map[string]bool{}
+	for seed := range uint64(40) {
+		list := drawn(names, raceOf, rand.New(rand.NewPCG(seed, 0)))
+		if again := drawn(names, raceOf, rand.New(rand.NewPCG(seed, 0))); !slices.Equal(again, list) || len(list) != (len(names)+raceOf-1)/raceOf {
+			t.Fatalf("seed %d draws %v, then %v", seed, list, again)
+		}
+		for _, n := range list {
+			seen[n] = true
+		}
+	}
+	if len(seen) != len(names) {
+		t.Errorf("40 seeds draw %d of %d tests", len(seen), len(names))
+	}
+}
