@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/job/hostlist"
 	jobrun "github.com/goscr/goscr/internal/job/run"
 	"github.com/goscr/goscr/internal/node/cache"
@@ -129,6 +130,11 @@ func examine(c *context, dir, program string, offline bool) (*doctor, error) {
 	if d.status, err = jobstatus.Read(dir, d.now); err != nil {
 		d.add(fault, "job", "scr_index -p "+dir+" --repair", "%w", err)
 	} else {
+		if !offline {
+			if err := askNodes(c, dir, d.status); err != nil {
+				d.add(caution, "nodes", "", "%w", err)
+			}
+		}
 		d.examineJob()
 	}
 	var x *prefix.Index
@@ -203,8 +209,10 @@ func (d *doctor) examineCheckpoints(x *prefix.Index) {
 	switch {
 	case offered >= 0 && d.list[offered].InPrefix:
 		d.add(fine, "checkpoints", "scr_index -p "+d.dir+" --verify "+d.list[offered].Name, "the next run is offered %s, from the prefix directory", d.list[offered].Name)
-	case offered >= 0:
+	case offered >= 0 && d.status != nil && d.status.State == jobstatus.Running:
 		d.add(fine, "checkpoints", "", "the next run is offered %s, from the caches of the nodes; it is not in the prefix directory", d.list[offered].Name)
+	case offered >= 0: // nobody has looked at the caches since
+		d.add(remark, "checkpoints", "", "the next run is offered %s if the caches of the nodes are as the last run left them; it is not in the prefix directory", d.list[offered].Name)
 	case len(d.list) > 0:
 		d.add(fault, "checkpoints", "scr_index -p "+d.dir, "of %s the next run is offered none: it starts from the beginning", report.Count(len(d.list), "checkpoint"))
 	default:
@@ -432,7 +440,7 @@ func (d *doctor) examineSettings() {
 	for _, line := range cfg.Ignored {
 		d.add(caution, "settings", "", "%s", line)
 	}
-	changed := cfg.Changed()
+	changed := slices.DeleteFunc(cfg.Changed(), func(s config.Set) bool { return s.Name == "SCR_PREFIX" }) // it is what the command examines
 	for _, s := range changed {
 		d.add(fine, "settings", "", "%s=%s (%s)", s.Name, printable(s.Value), s.Source)
 	}

@@ -41,6 +41,11 @@ func TestDoctor(t *testing.T) {
 	t.Setenv("SCR_NODELIST", "n1,n2,n3,n4")
 	d := doctored{dir: c.Prefix()}
 	d.says(t, 0, "ok       checkpoints  the next run is offered ckpt.3, from the caches of the nodes; it is not in the prefix directory")
+	ended := "2026-11-21T00:00:01.000000Z: host=a, jobid=j, event=RUN_START, run=1, nodes=4\n2026-11-21T00:00:08.000000Z: host=a, jobid=j, event=RUN_END, run=1, status=143\n"
+	must(t, os.WriteFile(filepath.Join(d.dir, ".scr/log"), []byte(ended), 0o600))
+	d.says(t, 0, "note     checkpoints  the next run is offered ckpt.3 if the caches of the nodes are as the last run left them; it is not in the prefix directory",
+		"back to ckpt.3, 0.00 s of work is lost, if the caches of all nodes but one node are there")
+	must(t, os.Remove(filepath.Join(d.dir, ".scr/log")))
 	run(t, 0, "scr_index", "-p", d.dir, "--current", "ckpt.2")
 	d.says(t, 0, "note     checkpoints  a user has chosen ckpt.2 with scr_index", "ok       checkpoints  the next run is offered ckpt.2, from the prefix directory",
 		"try: scr_index -p "+d.dir+" --verify ckpt.2")

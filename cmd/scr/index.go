@@ -418,7 +418,7 @@ func (x index) verify(names []string) error {
 		}
 	}
 	if problems > 0 {
-		return fmt.Errorf("%s: scr_index --drop NAME makes a restart pass a dataset over, --current NAME makes it begin with another", report.Count(problems, "problem"))
+		return fmt.Errorf("%s: a restart that is offered such a dataset finds the same, and takes an older one; scr_index --drop NAME makes it pass the dataset over, --current NAME makes it begin with another", report.Count(problems, "problem"))
 	}
 	if len(list) == 0 && !x.json {
 		fmt.Fprintf(x.err, "scr_index: no dataset in %s is complete; nothing is verified\n", x.dir)

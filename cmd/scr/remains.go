@@ -45,6 +45,14 @@ func remainsFlags(flags *pflag.FlagSet) *remainsOptions {
 	return o
 }
 
+// nothing says that no job is selected.
+func (o *remainsOptions) nothing() string {
+	if o.job != "" {
+		return fmt.Sprintf("no job with the id %s has left anything on this node below %s", printable(o.job), printable(strings.Join(o.bases, ", ")))
+	}
+	return "no job has left anything on this node"
+}
+
 // age is an option that takes a time, as 90m or 2d.
 type age time.Duration
 
@@ -213,7 +221,7 @@ all of the job's datasets, or newer checkpoints.
 				return errors.Join(failed, c.encode(all))
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(c.err, "no job has left anything on this node")
+				fmt.Fprintln(c.err, o.nothing())
 				return failed
 			}
 			table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
@@ -294,6 +302,9 @@ a prolog and an epilog for Slurm, which call scr_clean.`,
 			all, failed := c.left("scr_clean", o, func(l *leftJob) { l.clean(*force, *dry, o.job != "") }, more...)
 			if o.json {
 				failed = errors.Join(failed, c.encode(all))
+			}
+			if len(all) == 0 && failed == nil && !o.json {
+				fmt.Fprintln(c.err, o.nothing())
 			}
 			stays := false
 			for _, l := range all {

@@ -101,6 +101,11 @@ func TestClean(t *testing.T) {
 	if list := left(t, base); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}
+	for _, name := range []string{"scr_clean", "scr_du"} {
+		if _, said := run(t, 0, name, "--jobid", "jbo", base); !strings.Contains(said, "no job with the id jbo has left anything") {
+			t.Error(said)
+		}
+	}
 	run(t, 2, "scr_clean", "--older-than", "soon")
 	run(t, 2, "scr_clean", "--older-than", "200000d") // more than a time can be
 }

@@ -36,7 +36,8 @@ is known if the flush takes more than a second: rank 0, or scr_transfer on its n
 copied. With -w, q or Ctrl-C ends the command; arrows, PgUp and PgDn scroll. The verdict is green, yellow or red, unless NO_COLOR is set.
 
 A run is RUNNING while rank 0 or scr_run holds its lock in the prefix directory. It has DIED if no process holds the lock
-and the log does not contain the end of the run. Without a log the command knows only the places of the datasets.`,
+and the log does not contain the end of the run. It is STOPPED if somebody has asked it to end, as scr_halt, a time limit or a signal to scr_run
+does: start it again to continue. Without a log the command knows only the places of the datasets.`,
 	exit:     status{done: "Done.", failed: "Not done; or no job has used the directory."},
 	environ:  ofPrefix,
 	files:    []file{{".scr/index.scr", "the index"}, {".scr/flush.scr", "where datasets are"}, {".scr/log", "the log of the job"}},

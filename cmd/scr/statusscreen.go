@@ -87,7 +87,7 @@ func (s *statusScreen) show(path string, stop <-chan os.Signal) ([]string, error
 
 // over reports whether nothing more is going to happen.
 func over(s *jobstatus.Status) bool {
-	return s.State == jobstatus.Finished || s.State == jobstatus.Unknown && s.Unseen == ""
+	return s.State == jobstatus.Finished || s.State == jobstatus.Stopped || s.State == jobstatus.Unknown && s.Unseen == ""
 }
 
 // obey does what an event of the terminal asks for, and reports whether to continue.

@@ -143,7 +143,7 @@ fresh
 settings=(--env SCR_HALT_EXIT=1 --env SCR_FLUSH=0)
 is "scr_halt after two checkpoints" "$BUILD/scr_halt" --next -c 2 "$prefix"
 run -n 5
-is "a job that halts is no job that died" state FINISHED
+is "a job that halts is no job that died" state STOPPED
 is "... it has two checkpoints" same 2 "$(grep -c '^complete\|^begun' "$log" | awk '{ print int(($1 + 1) / 2) }')"
 is "... which are on the nodes" same "$(on_nodes)" "$(status cache)"
 

@@ -30,6 +30,7 @@ type Run struct {
 	End        time.Time  `json:"end"` // of its last sign, if its end is not in the log
 	Outcome    Outcome    `json:"outcome"`
 	Why        string     `json:"why,omitempty"`
+	Halted     string     `json:"halted,omitempty"` // why it was asked to end before it had done everything; "": it was not
 	Status     *int       `json:"status,omitempty"`
 	Signal     int        `json:"signal,omitempty"`
 	Nodes      int        `json:"nodes"` // 0: not known

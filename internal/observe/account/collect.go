@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 )
 
@@ -212,7 +213,11 @@ func (run *Run) event(r eventlog.Record) {
 		run.span(Fetch, r)
 	case eventlog.Halt:
 		s.halt = r.Note
-		s.stopped = s.stopped || r.Note == "SCR_FINALIZE_CALLED" // by which a log of SCR 3.1 ends
+		if r.Note == halt.Finalized { // by which a log of SCR 3.1 ends
+			s.stopped = true
+		} else {
+			run.Halted = r.Note
+		}
 	case eventlog.FinalizeEnd, eventlog.FinalizeFail:
 		s.stopped = true
 		if !s.loop {

@@ -33,7 +33,7 @@ func (s *Status) Lines(now time.Time, most int) []string {
 	}
 	row("newest", newest, where)
 	row("in prefix", s.Newest(func(d Dataset) bool { return d.InPrefix }), s.next())
-	if i := s.Interval; i.Used > 0 && (s.State == Running || s.State == Died) {
+	if i := s.Interval; i.Used > 0 && (s.State == Running || s.unfinished()) {
 		lines = append(lines, fmt.Sprintf("checkpoint every %s, %s each: %.1f %%", page.Span(i.Used), page.Span(i.Cost), 100*i.Cost/(i.Used+i.Cost)))
 	}
 	if len(s.Datasets) > 0 {
@@ -75,15 +75,15 @@ func (s *Status) verdict() string {
 	all := s.Newest(func(d Dataset) bool { return d.InPrefix })
 	ifAll := ". If all nodes are lost: " + back(all, s.LoseAll)
 	switch {
-	case s.State == Died && newest == nil:
+	case s.unfinished() && newest == nil:
 		return "LOST: there is no checkpoint; the next run starts from the beginning"
-	case s.State == Died && newest.InPrefix:
+	case s.unfinished() && newest.InPrefix:
 		return "SAFE: the next run can go " + back(all, s.LoseAll)
-	case s.State == Died && len(s.Gone) > 0:
+	case s.unfinished() && len(s.Gone) > 0:
 		return s.withoutNodes(newest, back(one, s.LoseOne), back(all, s.LoseAll))
-	case s.State == Died && newest == one:
+	case s.unfinished() && newest == one:
 		return "SAFE: the next run can go " + back(one, s.LoseOne) + ", if the caches of all nodes but " + newest.bearsNodes() + " are there. Without them: " + back(all, s.LoseAll)
-	case s.State == Died:
+	case s.unfinished():
 		return fmt.Sprintf("AT RISK: the next run can go back to %s only if the caches of all nodes are there. Without one of them: %s", page.Plain(newest.Name), back(one, s.LoseOne)) + ifAll
 	case s.State != Running:
 		return ""
@@ -120,7 +120,7 @@ func (s *Status) Next(dir string) string {
 	switch s.State {
 	case Running:
 		return fmt.Sprintf("next: scr_status -w -p %s follows it; scr_halt %s stops it after its next checkpoint", dir, dir)
-	case Died:
+	case Died, Stopped:
 		return fmt.Sprintf("next: start the job again, with the same prefix directory; scr_index -p %s shows from what it can restart", dir)
 	case Finished:
 		return fmt.Sprintf("next: scr_report -p %s shows what its checkpoints cost", dir)
@@ -170,7 +170,11 @@ func (s *Status) head(now time.Time) string {
 	case s.State == Running:
 		text += fmt.Sprintf(" (last sign %s ago)", page.Span(max(now.Sub(s.Sign).Seconds(), 0)))
 	case s.Ended:
-		text += " (ended " + s.Sign.Local().Format(time.DateTime) + ")"
+		text += " (ended " + s.Sign.Local().Format(time.DateTime)
+		if s.Halted != "" {
+			text += ": " + page.Plain(s.Halted)
+		}
+		text += ")"
 	default:
 		text += " (last sign " + s.Sign.Local().Format(time.DateTime) + ")"
 	}
@@ -191,6 +195,9 @@ func (s *Status) place(d *Dataset) string {
 	var places []string
 	if d.InCache {
 		text := "cache"
+		if s.State != Running {
+			text += " as the run left it" // nobody has looked at the nodes since
+		}
 		if d.Scheme != "" {
 			text += " (" + page.Plain(d.Scheme) + ")"
 		}

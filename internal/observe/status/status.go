@@ -35,6 +35,7 @@ const (
 	Unknown  State = "UNKNOWN" // there is no log, and nothing runs
 	Running  State = "RUNNING"
 	Died     State = "DIED"
+	Stopped  State = "STOPPED" // somebody has asked it to end, by scr_halt, a time limit or a signal
 	Finished State = "FINISHED"
 )
 
@@ -43,9 +44,10 @@ type Status struct {
 	Job      eventlog.Job `json:"job"`
 	State    State        `json:"state"`
 	Run      int          `json:"run"`
-	Began    time.Time    `json:"began"` // the run
-	Sign     time.Time    `json:"sign"`  // the last that the job has logged
-	Ended    bool         `json:"ended"` // Sign is the end of the run
+	Began    time.Time    `json:"began"`            // the run
+	Sign     time.Time    `json:"sign"`             // the last that the job has logged
+	Ended    bool         `json:"ended"`            // Sign is the end of the run
+	Halted   string       `json:"halted,omitempty"` // why a run that is STOPPED was asked to end
 	Nodes    string       `json:"nodes"`
 	Lost     []Lost       `json:"lost"`
 	Datasets []Dataset    `json:"datasets"` // newest first
@@ -262,6 +264,9 @@ func (s *Status) readLog(dir string) error {
 	}
 	s.Job.ID = last.Job
 	s.State = map[account.Outcome]State{account.Open: Running, account.Finished: Finished, account.Died: Died}[last.Outcome]
+	if s.State == Finished && last.Halted != "" {
+		s.State, s.Halted = Stopped, last.Halted
+	}
 	for _, f := range a.Failures {
 		if f.Job == last.Job {
 			node, _, _ := strings.Cut(f.Note, ": ")
@@ -276,7 +281,7 @@ func (s *Status) readLog(dir string) error {
 // follow one that has ended. Without a file of the lock, as where there are no locks between nodes,
 // a run without an end is supposed to continue.
 func (s *Status) readLocks(dir string) {
-	s.Ended = s.State == Died || s.State == Finished
+	s.Ended = s.State != Running && s.State != Unknown
 	_, err := os.Stat(request.LockPath(dir))
 	if e := request.Unseen(dir); e != nil {
 		user := "another user"
@@ -304,7 +309,7 @@ func (s *Status) weigh(now time.Time) {
 	if s.State == Finished {
 		return
 	}
-	if s.State == Died { // nothing is computed any more
+	if s.unfinished() { // nothing is computed any more
 		now = s.Sign
 	}
 	age := func(where func(Dataset) bool) *float64 {
@@ -349,11 +354,14 @@ func (s *Status) Newest(where func(Dataset) bool) *Dataset {
 // NeedsNodes returns the checkpoint to which the next run can go back only with the caches of its nodes, nil if the
 // job runs, or if the newest one is in the prefix directory.
 func (s *Status) NeedsNodes() *Dataset {
-	if newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix }); s.State == Died && newest != nil && !newest.InPrefix {
+	if newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix }); s.unfinished() && newest != nil && !newest.InPrefix {
 		return newest
 	}
 	return nil
 }
+
+// unfinished reports whether the last run has ended before it had done everything, so that another is to follow.
+func (s *Status) unfinished() bool { return s.State == Died || s.State == Stopped }
 
 // safe reports whether a dataset survives the loss of any node.
 func (d Dataset) safe() bool { return d.InPrefix || d.InCache && !d.Exposed && d.Tolerates > 0 }

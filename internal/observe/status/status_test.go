@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
@@ -235,9 +236,9 @@ func TestStatus_Exposed(t *testing.T) {
 	j.has(3, 2*time.Second, prefix.InCache, prefix.Exposed)
 	status := 1
 	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
-	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected yet: the next run does it first: does not survive the loss of a node until it is protected")
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache as the run left it, not protected yet: the next run does it first: does not survive the loss of a node until it is protected")
 	j.log(eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
-	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected: does not survive the loss of a node until it is protected")
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache as the run left it, not protected: does not survive the loss of a node until it is protected")
 }
 
 // Of a flush that is under way the part that is copied is known, and of a job that runs what is
@@ -364,6 +365,28 @@ func TestStatus_Locks(t *testing.T) {
 	j.says(Running, "run 1, RUNNING") // as after a migration
 	loop.Release()
 	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
+}
+
+// A run that somebody has asked to end is to be continued, and has not finished.
+func TestStatus_Stopped(t *testing.T) {
+	for _, why := range []string{"scr_halt: after 2 checkpoints", "stopped by signal terminated"} {
+		j := newJob(t)
+		j.has(1, 3*time.Second, prefix.InCache)
+		j.log(eventlog.Record{Type: "INIT_START"})
+		j.log(eventlog.Record{Type: eventlog.Halt, Note: why})
+		j.log(eventlog.Record{Type: "FINALIZE_END"})
+		j.says(Stopped, "SAFE: the next run can go back to ckpt.1", "if the caches of all nodes but one node are there", "run 1, STOPPED 0.00 s (ended ", ": "+why+")",
+			"cache as the run left it (XOR in sets of 4)")
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		if s.Halted != why || s.NeedsNodes() == nil || !strings.Contains(s.Next("DIR"), "start the job again") {
+			t.Errorf("%+v, next %s", s, s.Next("DIR"))
+		}
+	}
+	j := newJob(t)
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.log(eventlog.Record{Type: eventlog.Halt, Note: halt.Finalized}) // as SCR 3.1 logs the end
+	j.says(Finished, "run 1, FINISHED")
 }
 
 // Of the job of another user it cannot be seen whether it runs, and the command does not say that

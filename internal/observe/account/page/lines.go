@@ -126,7 +126,7 @@ func uses(t account.Totals) (list []use) {
 	s, all := t.Seconds, t.Seconds.All()
 	for _, u := range []use{
 		{What: "computing", Kind: account.Compute, Seconds: s.Computing},
-		{What: "recomputed", Seconds: s.Recomputed, Note: "of that, again what a failure had lost", Beside: true},
+		{What: "recomputed", Seconds: s.Recomputed, Note: "of that, what a run had already computed after the checkpoint from which the next one restarted", Beside: true},
 		{What: "writing", Kind: account.Write, Seconds: s.Writing},
 		{What: "protecting", Kind: account.Encode, Seconds: s.Protecting},
 		{What: "flushing", Kind: account.Flush, Seconds: s.Flushing, Note: "while the program waited"},
