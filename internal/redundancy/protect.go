@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/progress"
 	"github.com/goscr/goscr/mpi"
 )
@@ -218,7 +219,7 @@ func checkSizes(own []File) error {
 			return err
 		}
 		if info.Size() != f.Meta.Size() {
-			return &CorruptError{f.Path, fmt.Sprintf("has %d bytes, should have %d", info.Size(), f.Meta.Size())}
+			return &CorruptError{f.Path, meta.WrongSize(info.Size(), f.Meta.Size())}
 		}
 	}
 	return nil

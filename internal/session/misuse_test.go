@@ -401,3 +401,54 @@ func TestStateError_In(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A program that closes its files after it has completed a dataset is warned, once, of the ranks that do so.
+func TestMisuse_FileIsClosedLater(t *testing.T) {
+	t.Parallel()
+	for _, env := range [][]string{nil, {"SCR_CACHE_BYPASS=1"}} {
+		c := newCluster(t)
+		c.set(env...)
+		write := func(late bool) {
+			t.Helper()
+			c.job(four, func(s *Session, rank int) error {
+				for step := range 5 {
+					name := fmt.Sprint("late.", step)
+					if err := s.StartOutput(name, Checkpoint); err != nil {
+						return err
+					}
+					path, err := s.Route(c.prefix(fmt.Sprintf("%s/rank_%d", name, rank)))
+					if err != nil {
+						return err
+					}
+					f, err := os.Create(path)
+					if err != nil {
+						return err
+					}
+					if !late {
+						f.Close()
+					}
+					if err := s.CompleteOutput(true); err != nil {
+						return err
+					}
+					if late {
+						_, err = f.WriteString("what was in a buffer")
+						f.Close()
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		const text = "is still open for writing"
+		write(false)
+		if strings.Contains(c.said(), text) {
+			t.Errorf("%v: %s", env, c.said())
+		}
+		write(true)
+		if n := strings.Count(c.said(), text); n == 0 || n > 4*3 {
+			t.Errorf("%v: %d lines:\n%s", env, n, c.said())
+		}
+	}
+}

@@ -19,6 +19,7 @@ type numbers struct {
 	history    int64     // of the next dataset, if the run continues from a checkpoint, or has begun a dataset
 	goesOn     bool      // the run continues from a checkpoint, which is offered, accepted or chosen
 	asked      bool      // the program has asked for a checkpoint; Route asks on the caller only
+	ended      int       // how many datasets the program has ended in this run, completed or not
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
 
 	facts *snapshot.Stored // what is recorded with each checkpoint, on rank 0; nil if nothing is

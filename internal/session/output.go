@@ -3,7 +3,9 @@ package session
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +21,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy/reddesc"
+	"github.com/goscr/goscr/internal/sys/descriptors"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -319,6 +322,8 @@ func (s *Session) finish(valid bool) error {
 	if o.failed == nil {
 		o.failed = s.enterOwn(o)
 	}
+	s.numbers.ended++
+	warnOfOpenFiles(s, o)
 	finish := s.completeCached
 	if o.direct != nil {
 		finish = s.completeDirect
@@ -340,6 +345,27 @@ func (s *Session) finish(valid bool) error {
 		return err
 	}
 	return s.haltIfAsked()
+}
+
+// warnOfOpenFiles warns if this rank still has a file of a dataset open for writing: what the C library writes when the program
+// closes it, comes after the dataset was protected. A program makes this mistake in each dataset, so only the first ones are looked at.
+func warnOfOpenFiles(s *Session, o *unfinished) {
+	const first = 3
+	if s.numbers.ended > first {
+		return
+	}
+	var paths []string
+	if o.direct != nil {
+		paths = slices.Collect(maps.Keys(o.direct.files))
+	} else {
+		for _, f := range s.cache.Files(o.ID()) {
+			paths = append(paths, f.Path)
+		}
+	}
+	if open := descriptors.Writing(paths); len(open) > 0 {
+		s.log.WarnFirst("dataset %d (%s) is completed while %s is still open for writing: what is written to it later, as by fclose, is neither protected nor flushed, "+
+			"and a restart refuses the file; close it before SCR_Complete_output", o.ID(), o.Name(), filepath.Base(slices.Min(open)))
+	}
 }
 
 // completeCached completes a dataset in the cache.

@@ -303,7 +303,16 @@ func (m Meta) check(below trust.Root, path string, size int64) error {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
 	if info.Size() != size {
-		return fmt.Errorf("%s has %d bytes, should have %d", path, info.Size(), size)
+		return fmt.Errorf("%s %s", path, WrongSize(info.Size(), size))
 	}
 	return nil
+}
+
+// WrongSize says that a file has another size than its description has.
+func WrongSize(got, want int64) string {
+	text := fmt.Sprintf("has %d bytes, should have %d", got, want)
+	if got > want {
+		text += ": it was written to after its dataset was completed, perhaps because the program closed it later"
+	}
+	return text
 }

@@ -95,7 +95,7 @@ func TestCheck(t *testing.T) {
 	m.SetComplete(true)
 	must(t, m.Check(path))
 	must(t, os.Truncate(path, 6))
-	fails(path, "has 6 bytes, should have 5")
+	fails(path, "has 6 bytes, should have 5: it was written to after its dataset was completed")
 	fails(filepath.Join(dir, "none"), "no such file")
 	fails(dir, "not a regular file")
 	must(t, os.Symlink("f", filepath.Join(dir, "link")))

@@ -111,7 +111,7 @@ func (p *copying) hole(n int64) error {
 // check compares the copy with its description, and completes the description.
 func (p *copying) check(src string, md meta.Meta) error {
 	if want := md.Size(); want >= 0 && want != p.size {
-		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("has %d bytes, should have %d", p.size, want)}
+		return &redundancy.CorruptError{Path: src, Reason: meta.WrongSize(p.size, want)}
 	}
 	if want, known := md.CRC(); known && want != p.crc && !p.c.Blind {
 		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", p.crc, want)}
