@@ -18,7 +18,7 @@ image=$(mktemp -d /dev/shm/goscr-test-fs.XXXXXX) || exit 1
 trap 'rm -rf "$image"' EXIT
 
 is "the program modes" client modes
-mapfile -t packages < <(drawn 2 hash internal/prefix/transfer internal/prefix internal/node/scavenge internal/node/cache scr)
+mapfile -t packages < <(drawn 2 hash internal/prefix/transfer internal/prefix internal/node/scavenge internal/node/cache internal/session)
 if [ "$ONCE" ]; then
     for package in "${packages[@]}"; do
         is "tests of $package build" go test -c -o "$WORK/${package//\//-}.test" "./$package"
@@ -60,6 +60,10 @@ programs() {
     is "$1: ... and again every byte" index --verify
 }
 
+# ran COMMAND...: it succeeds, and there were tests of these names.
+ran() {
+    "$@" >"$WORK/ran" 2>&1 && ! grep -q 'no tests to run' "$WORK/ran" || { cat "$WORK/ran"; false; }
+}
 # tests NAME: the Go tests, below $mount.
 tests() {
     local package
@@ -67,8 +71,8 @@ tests() {
     chmod 1777 "$mount/tmp" "$mount/base"
     for package in "${packages[@]}"; do
         only=.
-        [ "$package" != scr ] || only='TestCore|TestFull' # the others would take minutes
-        is "$1: tests of $package" env -C "$ROOT/$package" TMPDIR="$mount/tmp" GOSCR_TEST_BASE="$mount/base" \
+        [ "$package" != internal/session ] || only="^(TestCore|TestFull)\$" # the others would take minutes
+        is "$1: tests of $package" ran env -C "$ROOT/$package" TMPDIR="$mount/tmp" GOSCR_TEST_BASE="$mount/base" \
             "$WORK/${package//\//-}.test" -test.run "$only" -test.timeout 4h
     done
     rm -rf "$mount/tmp" "$mount/base"

@@ -76,6 +76,9 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 				k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
 			c.unchecked = counts[4] > 0
+			if counts[0] > 0 {
+				k.Log.WarnJob("dataset %d (%s): files of %d of %d ranks were lost or damaged, and are rebuilt", id, c.Name(), counts[0], k.World.Size())
+			}
 			return after, describeRepair(counts[0], counts[1], counts[4], k.World.Size()), nil
 		}
 	}
