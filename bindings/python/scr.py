@@ -47,6 +47,7 @@ for in the directory of this file, in the one above, and then by the system's lo
 
 import ctypes
 import os
+import re
 import sys
 import zlib
 
@@ -158,7 +159,7 @@ def _check(code, call):
 
 def _reason(call):
     """Returns why the call that has just been made has failed."""
-    text = get_error()
+    text = _named(get_error())
     return text if text.startswith(call + ": ") else f"{call} failed"
 
 
@@ -445,6 +446,11 @@ def _id(name):
     if _ids.setdefault(number, name) != name:
         raise ValueError(f"the names {_ids[number]!r} and {name!r} have the same number: choose another one")
     return number
+
+
+def _named(text):
+    """Returns a message with the names of variables in place of their numbers."""
+    return re.sub(r"\bvariable (\d+)\b", lambda m: f"variable {_ids[int(m[1])]!r}" if int(m[1]) in _ids else m[0], text)
 
 
 def _group(group):

@@ -40,6 +40,13 @@ if version is not None:
         raise SystemExit("a version that is not there was restored")
     except scr.Error as e:
         assert "there is no version 77 of model" in str(e) or rank > 0, e
+    scr.protect("few", bytearray(7))
+    try:
+        scr.restore("model", version)
+        raise SystemExit("a variable of 8 bytes was restored into 7")
+    except scr.Error as e:
+        assert "variable 'few' has 8 bytes" in str(e), e
+    scr.protect("few", few)
 else:
     fill(1)
     scr.checkpoint("rare", 1)
