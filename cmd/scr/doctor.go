@@ -127,13 +127,14 @@ func examine(c *context, dir, program string, offline bool) (*doctor, error) {
 	if d.job, err = c.openJob(dir); err != nil {
 		return nil, err
 	}
+	nodes := d.ask(c, offline)
 	if d.status, err = jobstatus.Read(dir, d.now); err != nil {
 		d.add(fault, "job", "scr_index -p "+dir+" --repair", "%w", err)
 	} else {
-		if !offline {
-			if err := askNodes(c, dir, d.status); err != nil {
-				d.add(caution, "nodes", "", "%w", err)
-			}
+		if names, err := neededNodes(dir, d.status); err != nil {
+			d.add(caution, "nodes", "", "%w", err)
+		} else if names = hostlist.Intersection(names, nodes.names); !offline && nodes.err == nil && len(names) > 0 {
+			answered(d.status, names, nodes.down)
 		}
 		d.examineJob()
 	}
@@ -151,7 +152,7 @@ func examine(c *context, dir, program string, offline bool) (*doctor, error) {
 			break
 		}
 	}
-	d.examineNodes(c, offline)
+	d.examineNodes(nodes)
 	d.examineRoom()
 	d.examineClocks()
 	d.examineMPI(program)
@@ -233,22 +234,36 @@ func (d *doctor) remedy(e prefix.Entry, s snapshot.Snapshot) string {
 	return fmt.Sprintf("scr_index -p %s --build %d", d.dir, s.Seq)
 }
 
-// examineNodes says whether the nodes of the allocation can be used, and are those that have the caches.
-func (d *doctor) examineNodes(c *context, offline bool) {
-	nodes, err := d.job.Nodes(c.ctx())
-	switch {
-	case err != nil:
-		d.add(caution, "nodes", "", "the nodes of the allocation are unknown: %w", err)
-		return
-	case len(nodes) == 0:
-		d.add(remark, "nodes", "", "here is no allocation, so no node can be asked whether its cache is there")
-		return
+// allocated are the nodes of the allocation, and why some are down.
+type allocated struct {
+	names []string
+	down  map[string]string
+	err   error // in place of them
+}
+
+// ask finds the nodes of the allocation, and, unless offline, asks each once whether it can be used.
+func (d *doctor) ask(c *context, offline bool) (a allocated) {
+	if a.names, a.err = d.job.Nodes(c.ctx()); a.err != nil {
+		a.err = fmt.Errorf("the nodes of the allocation are unknown: %w", a.err)
+		return a
 	}
-	down := map[string]string{}
-	if !offline {
-		if down, err = d.job.Down(c.ctx(), nodes, nil, false); err != nil {
-			d.add(caution, "nodes", "", "%w", err)
+	if !offline && len(a.names) > 0 {
+		a.down, a.err = d.job.Down(c.ctx(), a.names, nil, false)
+	}
+	return a
+}
+
+// examineNodes says whether the nodes of the allocation can be used, and are those that have the caches.
+func (d *doctor) examineNodes(a allocated) {
+	nodes, down := a.names, a.down
+	if a.err != nil {
+		d.add(caution, "nodes", "", "%w", a.err)
+	}
+	if len(nodes) == 0 {
+		if a.err == nil {
+			d.add(remark, "nodes", "", "here is no allocation, so no node can be asked whether its cache is there")
 		}
+		return
 	}
 	for _, node := range nodes {
 		if why := down[node]; why != "" {

@@ -93,20 +93,8 @@ does: start it again to continue. Without a log the command knows only the place
 // askNodes asks the nodes that have the newest checkpoint whether they can be used, if the next run needs them. It asks only nodes
 // of this allocation: others may be up and not allow it.
 func askNodes(c *context, path string, s *jobstatus.Status) error {
-	newest := s.NeedsNodes()
-	if newest == nil {
-		return nil
-	}
-	list, err := snapshot.List(path)
-	i := slices.IndexFunc(list, func(x snapshot.Snapshot) bool { return x.Seq == newest.ID && x.Name == newest.Name })
-	if err != nil || i < 0 {
-		return err
-	}
-	record, err := snapshot.Read(path, list[i])
-	if errors.Is(err, snapshot.ErrNone) {
-		return nil // nobody knows its nodes, as with SCR_RECORD=0
-	}
-	if err != nil {
+	names, err := neededNodes(path, s)
+	if err != nil || len(names) == 0 {
 		return err
 	}
 	job, err := c.openJob(path)
@@ -117,10 +105,6 @@ func askNodes(c *context, path string, s *jobstatus.Status) error {
 	if err != nil {
 		return fmt.Errorf("the nodes of the allocation are unknown: %w", err)
 	}
-	var names []string
-	for _, n := range record.Nodes {
-		names = append(names, n.Name)
-	}
 	if names = hostlist.Intersection(names, nodes); len(names) == 0 {
 		return nil
 	}
@@ -128,8 +112,37 @@ func askNodes(c *context, path string, s *jobstatus.Status) error {
 	if err != nil {
 		return err
 	}
-	s.Asked, s.Gone = names, slices.DeleteFunc(slices.Clone(names), func(n string) bool { return down[n] == "" })
+	answered(s, names, down)
 	return nil
+}
+
+// neededNodes returns the nodes whose caches the next run needs, none if it needs none or if nobody knows them.
+func neededNodes(path string, s *jobstatus.Status) (names []string, err error) {
+	newest := s.NeedsNodes()
+	if newest == nil {
+		return nil, nil
+	}
+	list, err := snapshot.List(path)
+	i := slices.IndexFunc(list, func(x snapshot.Snapshot) bool { return x.Seq == newest.ID && x.Name == newest.Name })
+	if err != nil || i < 0 {
+		return nil, err
+	}
+	record, err := snapshot.Read(path, list[i])
+	if errors.Is(err, snapshot.ErrNone) {
+		return nil, nil // as with SCR_RECORD=0
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range record.Nodes {
+		names = append(names, n.Name)
+	}
+	return names, nil
+}
+
+// answered enters in a status which nodes were asked, and which of them are down.
+func answered(s *jobstatus.Status, asked []string, down map[string]string) {
+	s.Asked, s.Gone = asked, slices.DeleteFunc(slices.Clone(asked), func(n string) bool { return down[n] == "" })
 }
 
 // watchStatus shows the status of a job until it is over: on the whole terminal, or, without one,

@@ -348,10 +348,10 @@ func (s *Session) finish(valid bool) error {
 }
 
 // warnOfOpenFiles warns if this rank still has a file of a dataset open for writing: what the C library writes when the program
-// closes it, comes after the dataset was protected. A program makes this mistake in each dataset, so only the first ones are looked at.
+// closes it, comes after the dataset was protected. A program makes this mistake in each dataset, so only the first ones are looked at. It is not collective.
 func warnOfOpenFiles(s *Session, o *unfinished) {
 	const first = 3
-	if s.numbers.ended > first {
+	if s.numbers.ended > first || o.failed != nil {
 		return
 	}
 	var paths []string

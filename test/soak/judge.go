@@ -305,7 +305,7 @@ func (v *verdict) offered(f *fact, said string) error {
 func (v *verdict) offeredChoice(f *fact, cached bool) error {
 	m := v.model
 	older := func(than *fact) bool { return than != nil && (f == nil || f.ID < than.ID) }
-	between := cached && m.between(f) // a run that goes on in the same launch may have flushed it, of which the model knows nothing yet
+	between := cached && m.between(f) // a run that continues in the same launch may have flushed it, which the model does not know yet
 	switch {
 	case v.fullAtInit() || f != nil && f.Name == m.choice.Name:
 	case !older(v.least) && between:

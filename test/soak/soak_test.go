@@ -61,7 +61,7 @@ func TestSoak_Again(t *testing.T) {
 		1224277:   "the newest version of a name is damaged, and an older one is in the index",
 		1213322:   "a list of files that are being copied is removed, and the flush is completed all the same",
 		1210033:   "a run is killed while the program writes over the files of an output in the prefix directory",
-		190308945: "a run makes a dataset current that is no checkpoint, goes on in the same launch, and fetches what it had flushed",
+		190308945: "a run makes a dataset current that is no checkpoint, continues in the same launch, and fetches what it had flushed",
 		1200066:   "an output is replaced by one that was complete when the job was killed, and that is replaced in the next run",
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -298,7 +298,7 @@ func (s *Status) readLocks(dir string) {
 	case alive && s.State == Unknown:
 		s.State = Running
 	case s.Ended && request.Restarts(dir): // scr_run is about to start the next run, or to end the job
-		s.State, s.Ended = Running, false
+		s.State, s.Ended, s.Halted = Running, false, ""
 	case !alive && s.State == Running && err == nil && !request.Restarts(dir):
 		s.State = Died
 	}

@@ -379,6 +379,12 @@ func TestStatus_Stopped(t *testing.T) {
 			"cache as the run left it (XOR in sets of 4)")
 		s, err := Read(j.dir, j.now)
 		must(t, err)
+		loop, err := lock.Try(request.LoopPath(j.dir), lock.Exclusive)
+		must(t, err)
+		if again, err := Read(j.dir, j.now); err != nil || again.State != Running || again.Halted != "" { // scr_run starts another
+			t.Errorf("%+v, %v", again, err)
+		}
+		loop.Release()
 		if s.Halted != why || s.NeedsNodes() == nil || !strings.Contains(s.Next("DIR"), "start the job again") {
 			t.Errorf("%+v, next %s", s, s.Next("DIR"))
 		}
