@@ -59,10 +59,11 @@ func (j *Job) run() error {
 		}
 	}
 	for {
+		ended := j.Program.Ended() // before the failures: a program that fails after this is looked at once more
 		if err := j.failure(); err != nil {
 			return err
 		}
-		if !mpi.Any(j.World, !j.Program.Ended()) {
+		if !mpi.Any(j.World, !ended) {
 			return nil
 		}
 		need, err := j.Session.NeedCheckpoint()

@@ -59,8 +59,11 @@ func (p *Program) Start() error {
 const endedFile = "goscr.ended"
 
 // Save saves the program to files in dir, which is empty. It continues, or is ended by the command;
-// then GoOn starts it again.
+// then GoOn starts it again. A program that has failed cannot be saved.
 func (p *Program) Save(dir string) error {
+	if err := p.Failure(); err != nil {
+		return err
+	}
 	if p.Ended() {
 		return os.WriteFile(filepath.Join(dir, endedFile), []byte(strconv.Itoa(p.status)+"\n"), 0o600)
 	}

@@ -45,6 +45,7 @@ type place struct {
 	*testing.T
 	tools, dir, gate string
 	output           func() string // what has been printed within the last captured
+	late             bool          // programs come to their end when the ranks agree, not before
 }
 
 const steps = "100"
@@ -279,6 +280,9 @@ func TestProgram_Ended(t *testing.T) {
 	var f *Failed
 	if err := failed.Failure(); !errors.As(err, &f) || f.Status != 5 || len(list) != 3 {
 		t.Error(err, list)
+	}
+	if err := failed.Save(p.snapshot()); !errors.As(err, &f) {
+		t.Errorf("a program that has failed is saved: %v", err)
 	}
 
 	// One that has ended before a checkpoint is part of it, and has ended after the restart.
