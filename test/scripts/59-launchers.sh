@@ -15,8 +15,14 @@ started() {
     local ranks=$1 mpi=$2
     shift 2
     rm -rf "$prefix" && mkdir "$prefix" && "$TESTBED" wipe
-    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$mpi" --timeout 60 --env SCR_PREFIX="$prefix" -- "$@") >"$WORK/out" 2>&1 </dev/null
+    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$mpi" --timeout 120 --env SCR_PREFIX="$prefix" -- "$@") >"$WORK/out" 2>&1 </dev/null &
+    until seen "$ranks" || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+    : >"$prefix/seen"
+    wait $!
     status=$?
+}
+seen() { # RANKS: so many have been refused, and the library has said why
+    [ "$(grep -o refused: "$WORK/out" | wc -l)" -ge "$1" ] && grep -q '^SCR: ' "$WORK/out"
 }
 says() { # STATUS LINES TEXT: the status, and how many lines of the library have the text
     if [ "$status" != "$1" ] || [ "$(grep -c "^SCR: .*$3" "$WORK/out")" != "$2" ]; then echo "status $status"; cat "$WORK/out"; return 1; fi

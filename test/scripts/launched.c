@@ -6,7 +6,7 @@
  *   launched comm       after MPI_Init, SCR_Init_comm with MPI_COMM_SELF
  *   launched spawns     rank 0 starts one more process, which calls SCR_Init
  *
- * The exit status is 0 if SCR_Init succeeds, else 3.
+ * The exit status is 0 if SCR_Init succeeds, else 3, once the file "seen" is there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,31 +16,27 @@
 #include <mpi.h>
 #include "scr.h"
 
+/* A launcher ends all processes when the first of them has failed, and what it has not passed on is lost: all wait until the script has
+ * seen their lines, and makes the file "seen". */
+static void wait_until_seen(void)
+{
+    const struct timespec pause = {0, 10000000};
+    int i;
+
+    fflush(stdout);
+    for (i = 0; i < 6000 && access("seen", F_OK) != 0; i++)
+        nanosleep(&pause, NULL);
+}
+
 static int begins(int rc)
 {
     if (rc != SCR_SUCCESS) {
         printf("refused: %s\n", SCR_Get_error());
+        wait_until_seen();
         return 3;
     }
     printf("begun\n");
     return SCR_Finalize() == SCR_SUCCESS ? 0 : 4;
-}
-
-/* A launcher ends all processes when the first of them has failed: the others wait for rank 0. */
-static void wait_for_first(void)
-{
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
-    const struct timespec pause = {0, 10000000};
-    FILE *f;
-    int i;
-
-    fflush(stdout);
-    if (rank == NULL)
-        return;
-    if (strcmp(rank, "0") == 0 && (f = fopen("first", "w")) != NULL)
-        fclose(f);
-    for (i = 0; i < 3000 && access("first", F_OK) != 0; i++)
-        nanosleep(&pause, NULL);
 }
 
 static int early(void)
@@ -52,11 +48,9 @@ static int early(void)
     if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session) != MPI_SUCCESS)
         return 5;
     status = begins(SCR_Init());
-    wait_for_first();
     MPI_Session_finalize(&session);
 #else
     status = begins(SCR_Init());
-    wait_for_first();
 #endif
     return status;
 }
