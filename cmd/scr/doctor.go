@@ -459,6 +459,9 @@ func (d *doctor) examineSettings() {
 	for _, s := range changed {
 		d.add(fine, "settings", "", "%s=%s (%s)", s.Name, printable(s.Value), s.Source)
 	}
+	for _, line := range cfg.ItemLines() {
+		d.add(fine, "settings", "", "%s", printable(line))
+	}
 	if len(changed) == 0 {
 		d.add(fine, "settings", "", "all parameters have their defaults")
 	}

@@ -32,6 +32,9 @@ type doctored struct {
 func TestDoctor(t *testing.T) {
 	t.Setenv("SCR_NODELIST", "n1,n2,n3")
 	t.Setenv("SCR_FLUSH", "0")
+	mine := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(mine, ".scrconf"), []byte("CKPT=0 TYPE=XOR INTERVAL=1\nGROUPS=n1 POWER=left\n"), 0o600))
+	doctored{dir: mine}.says(t, 0, "ok       settings     CKPT=0 INTERVAL=1 TYPE=XOR\n", "ok       settings     GROUPS=n1 POWER=left\n")
 	doctored{dir: t.TempDir()}.says(t, 0, "note     job          no job has used ", "there is no checkpoint: the next run starts from the beginning",
 		"3 of 3 nodes of the allocation can be used", "SCR_FLUSH=0 (environment)", "warning  settings     SCR_FLUSH=0: checkpoints stay in the caches")
 

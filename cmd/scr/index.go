@@ -31,7 +31,7 @@ reads a newer one than the current one, unless the program has refused that.
 the cache has a newer one, which then leaves the cache. The choice ends when that run begins its first dataset. It has no effect
 if a job completes another dataset before that run begins. --current with the name of the newest one withdraws it.
 
-The list has these columns. DSET: the number of the dataset. VALID: whether a restart may read it in the prefix directory. FLUSHED: the time at
+The list has these columns. DSET: the number of the dataset. VALID: whether a restart may read it in the prefix directory, a dash if it is only in the cache. FLUSHED: the time at
 which it was complete in the prefix directory, or at which an incomplete flush began. CUR: a star for the current
 dataset. AGE: the time since the program began to write it. SIZE: the size of its files. JOB: the id of the job that
 wrote it. PLACE: its places in the job's record: prefix, cache, flushing. NAME. Datasets that are only in the cache are
@@ -241,7 +241,11 @@ func (x index) list() error {
 		if l.Flushed != "" {
 			flushed = printable(l.Flushed)
 		}
-		fmt.Fprintf(x.out, "%4d %-5s %-19s   %s %6s %10s %-*s %-*s %s\n", l.ID, yesNo(l.Valid), flushed, current, age,
+		valid := "-"
+		if l.Indexed {
+			valid = yesNo(l.Valid)
+		}
+		fmt.Fprintf(x.out, "%4d %-5s %-19s   %s %6s %10s %-*s %-*s %s\n", l.ID, valid, flushed, current, age,
 			strings.ReplaceAll(report.Bytes(l.Bytes), " ", ""), jobs, l.job(), places, l.place(), printable(l.Name))
 	}
 	for _, l := range list { // not in the table, which others read

@@ -166,8 +166,8 @@ func TestIndex(t *testing.T) {
 	at(11, "eleven", now.Add(-8*24*time.Hour), prefix.InCache, prefix.Flushing)
 	at(3, "another", now.Add(-5*time.Minute), prefix.InCache)
 	at(12, "gone", now)
-	want := []string{"DSET VALID FLUSHED CUR AGE SIZE JOB PLACE NAME", "11 NO - 8.0days 3.0MiB job_7 cache,flushing eleven",
-		"10 YES 2026-11-21T12:30:00 AGE 0B - prefix,cache ten", "3 NO 2026-11-21T12:30:00 AGE 0B - - three", "3 NO - 300s 3.0MiB job_7 cache another",
+	want := []string{"DSET VALID FLUSHED CUR AGE SIZE JOB PLACE NAME", "11 - - 8.0days 3.0MiB job_7 cache,flushing eleven",
+		"10 YES 2026-11-21T12:30:00 AGE 0B - prefix,cache ten", "3 NO 2026-11-21T12:30:00 AGE 0B - - three", "3 - - 300s 3.0MiB job_7 cache another",
 		"2 YES 2026-11-21T12:30:00 * AGE 0B - prefix two two", "1 NO 2026-11-21T12:30:00 AGE 0B - prefix one"}
 	age := strings.ReplaceAll(page.Span(now.Sub(when).Seconds()), " ", "")
 	t.Setenv("SCR_PREFIX", dir)

@@ -697,6 +697,10 @@ func TestWarnings_ItemTwice(t *testing.T) {
 	if len(cfg.Ckpts) != 2 || cfg.Ckpts[1].Interval.Value != 8 || cfg.Stores[0].Count.Value != 2 {
 		t.Errorf("%+v %+v", cfg.Ckpts, cfg.Stores)
 	}
+	lines := []string{"STORE=/a COUNT=2", "CKPT=0 TYPE=XOR", "CKPT=1 INTERVAL=8 SET_SIZE=3 TYPE=XOR"}
+	if got := cfg.ItemLines(); !slices.Equal(got, lines) {
+		t.Errorf("%q, want %q", got, lines)
+	}
 }
 
 // Of settings on a line, only the first can be a parameter.

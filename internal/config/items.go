@@ -70,6 +70,21 @@ func linesOf(all *hash.Hash, paths map[string]string) Lines {
 	return x
 }
 
+// ItemLines returns the lines of STORE, CKPT and the like that are in force, as a configuration file may have them: the
+// kinds in the order of ItemKinds, with values as they are after expansion.
+func (c *Config) ItemLines() (list []string) {
+	for _, kind := range ItemKinds {
+		for id, fields := range c.items.Get(kind.Name).All() {
+			line := kind.Name + "=" + id
+			for name := range fields.All() {
+				line += " " + name + "=" + fields.Text(name)
+			}
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
 // fill sets the fields of an item for which h has a value.
 func fill(kind string, item any, h *hash.Hash) {
 	for name, field := range fields(item) {

@@ -139,7 +139,7 @@ var Sections = []Section{
 		{Name: "SCR_FETCH", Type: Bool, Default: "1", Example: "0",
 			Help: "0: the library does not restart from the prefix directory"},
 		{Name: "SCR_RESTART", Type: Text, Default: "MAY", Example: "must", Values: []string{"MAY", "MUST", "NEVER"},
-			Help: "`must`: `SCR_Have_restart` fails if there is no checkpoint from which the program can restart, or if all have been rejected, instead of letting it start from the beginning; `never`: no checkpoint is offered, and what the run writes replaces checkpoints with the same names; `may`: one is offered if there is one"},
+			Help: "`must`: `SCR_Have_restart` fails if there is no checkpoint from which the program can restart, or if the program has refused all, instead of letting it start from the beginning; `never`: no checkpoint is offered, and what the run writes replaces checkpoints with the same names; `may`: one is offered if there is one"},
 		{Name: "SCR_FETCH_ON_INIT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` fetches the checkpoint to restart from, for programs that never call `SCR_Have_restart`"},
 		{Name: "SCR_FETCH_BYPASS", Type: Bool, Default: "0", Example: "1",
