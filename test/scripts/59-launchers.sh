@@ -43,12 +43,16 @@ started 1 "$MPI" "$WORK/launched"
 is "... with one process" begun 1
 started 2 "$MPI" "$WORK/launched" comm
 is "... and a job of one rank for each" begun 2
+# What follows is outside of a node, with the /dev/shm of the machine.
+export SCR_CNTL_BASE=$WORK/cntl SCR_CACHE_BASE=$WORK/cache
 if [ "$MPI" = openmpi ]; then # Debian's MPICH cannot spawn
     TESTBED_OMPI_BTL=self,tcp started 2 "$MPI" "$WORK/launched" spawns # shared memory does not connect jobs
     is "... and a process that MPI_Comm_spawn has started" begun 1
 fi
 is "without a launcher" bash -c 'cd "$1" && "$2" >"$1/out" 2>&1 && grep -q "^begun" "$1/out" || { cat "$1/out"; false; }' - "$WORK" "$WORK/launched"
 is "... as in a batch script of Slurm" bash -c 'cd "$1" && SLURM_NTASKS=4 SLURM_PROCID=0 "$2" >"$1/out" 2>&1 && grep -q "^begun" "$1/out" || { cat "$1/out"; false; }' - "$WORK" "$WORK/launched"
+
+unset SCR_CNTL_BASE SCR_CACHE_BASE
 
 declare -A others=([openmpi]=mpich [mpich]=openmpi)
 other=${others[$MPI]}
