@@ -167,6 +167,52 @@ func TestBeginning_OtherInput(t *testing.T) {
 	}
 }
 
+// A run that cannot restart from the newest checkpoint, because it was only in caches that are lost, says so: once, whether there
+// is an older one or none. A run says nothing if the user wants an older one.
+func TestBeginning_NewestIsLost(t *testing.T) {
+	t.Parallel()
+	ask := func(want string) func(*Session, int) error {
+		return func(s *Session, rank int) error {
+			for range 2 {
+				if name, _, err := s.HaveRestart(); err != nil || name != want {
+					return fmt.Errorf("offered %q, %w", name, err)
+				}
+			}
+			return nil
+		}
+	}
+	c := newCluster(t, "SCR_FLUSH=0")
+	c.job(four, steps(1, 2))
+	c.lose(four...)
+	c.job(four, ask(""))
+	const none = "THE RUN STARTS FROM THE BEGINNING, although ckpt.2 was complete in the caches of an earlier run, and was not flushed: these nodes have too little of it, or this run cannot use it"
+	if n := strings.Count(c.said(), none); n != 1 {
+		t.Errorf("%d times: %s", n, c.said())
+	}
+
+	c = newCluster(t, "SCR_FLUSH=2")
+	c.job(four, steps(1, 2))
+	c.set("SCR_FLUSH=0")
+	c.job(four, steps(3))
+	c.lose(four...)
+	c.job(four, ask("ckpt.2"))
+	const newer = "this run restarts from ckpt.2: ckpt.3 is newer, but was only in the caches of an earlier run, and these nodes have too little of it, or this run cannot use it"
+	if n := strings.Count(c.said(), newer); n != 1 {
+		t.Errorf("%d times: %s", n, c.said())
+	}
+
+	c = newCluster(t, "SCR_FLUSH=2")
+	c.job(four, steps(1, 2))
+	c.set("SCR_FLUSH=0")
+	c.job(four, steps(3))
+	c.lose(four...)
+	c.set("SCR_CURRENT=ckpt.2")
+	c.job(four, ask("ckpt.2"))
+	if strings.Contains(c.said(), "is newer") {
+		t.Error(c.said())
+	}
+}
+
 // Refusals count together only before the program has accepted a checkpoint, chosen one, or begun a dataset.
 func TestBeginning_RefusalsApart(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/lifecycle/restart"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
@@ -62,6 +63,9 @@ func (s *Session) haveRestart() (name string, ok bool, err error) {
 			s.tellBeginning(true)
 		}
 		return "", false, nil
+	}
+	if !s.started && s.world.Rank() == 0 {
+		restart.WarnOfNewer(s.restart)
 	}
 	return offer.Name(), true, nil
 }

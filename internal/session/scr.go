@@ -494,6 +494,9 @@ func (s *Session) compareWithIndex() error {
 		if s.protection.weakest() == nil { // there is nothing to flush
 			every = 0
 		}
+		if err := s.prefix.Spare(restart.SeekLost(s.restart, x, list)); err != nil {
+			return err
+		}
 		if err := s.prefix.Spare(prefix.BeginRun(s.prefix.Dir, cached, every, time.Now())); err != nil {
 			return err
 		}

@@ -2,7 +2,9 @@ package restart
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
@@ -13,6 +15,9 @@ type refused struct {
 	useless map[int]bool // ids of those from which the program could not restart
 	marked  bool         // one of the cache is in the list of restart.scr
 	why     string       // ... the newest that was tried is not offered
+	// lost is the newest checkpoint that was only in caches and is no more; on rank 0. The ID is 0 if there is none.
+	lost   prefix.Located
+	warned bool // WarnOfNewer has described it
 	// byAll are those that the program has refused on all ranks, newest first, before it has accepted one, chosen one, or begun a
 	// dataset. With most of them nothing older is offered.
 	byAll []dataset.Dataset
@@ -71,7 +76,7 @@ func (f *refused) note(format string, args ...any) {
 	}
 }
 
-// Missed describes the complete checkpoints of the prefix directory, if none of them is offered and the user
+// Missed describes the complete checkpoints of the prefix directory, or the one that was only in caches, if none is offered and the user
 // has not asked for that; else it returns "". asked is whether the program has asked for a checkpoint. Rank 0 calls it.
 func (r *Restart) Missed(asked bool) string {
 	if r.offered != nil || r.Never || !r.Fetch {
@@ -83,7 +88,10 @@ func (r *Restart) Missed(asked bool) string {
 	}
 	complete, newest := r.Prefix.Ours.Of(x).CompleteCheckpoints()
 	if complete == 0 {
-		return ""
+		if !asked || r.refused.lost.ID == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s was complete in the caches of an earlier run, and was not flushed: these nodes have too little of it, or this run cannot use it", r.refused.lost.Name)
 	}
 	why := r.refused.why
 	switch {
@@ -100,4 +108,32 @@ func (r *Restart) Missed(asked bool) string {
 		list = "the complete checkpoint " + newest.Name
 	}
 	return fmt.Sprintf("%s has %s: %s", r.Prefix.Dir, list, why)
+}
+
+// WarnOfNewer logs, once, that a newer checkpoint than the one that is offered is lost with the caches, unless the user or the program
+// has not wanted it. Rank 0 calls it.
+func WarnOfNewer(r *Restart) {
+	lost := r.refused.lost
+	if r.refused.warned || r.Current.Name != "" || r.Never || !r.Fetch || r.refused.why != "" || lost.ID <= r.offered.ID() {
+		return
+	}
+	r.refused.warned = true
+	r.Log.WarnJob("this run restarts from %s: %s is newer, but was only in the caches of an earlier run, and these nodes have too little of it, or this run cannot use it",
+		r.offered.Name(), lost.Name)
+}
+
+// SeekLost remembers the newest checkpoint that an earlier run had in its caches and that neither is complete in the index nor among
+// those that this run has found. Rank 0 calls it, before the run records what it has found.
+func SeekLost(r *Restart, x *prefix.Index, found []*cache.Cached) error {
+	located, err := prefix.Locations(r.Prefix.Dir)
+	for _, l := range located {
+		same := func(c *cache.Cached) bool { return c.Same(l.Dataset) }
+		mine := r.Prefix.Ours == nil || r.Prefix.Ours(l.Dataset)
+		// A program with several series of checkpoints asks for each itself.
+		if mine && l.Is(prefix.InCache) && l.Flags.Has(dataset.Checkpoint) && l.Dataset.Series() == "" && l.ID > r.refused.lost.ID &&
+			!x.HasComplete(l.Dataset) && !slices.ContainsFunc(found, same) {
+			r.refused.lost = l
+		}
+	}
+	return err
 }
