@@ -31,8 +31,8 @@ the job of the prefix directory.
 
 The program's next SCR_Need_checkpoint returns yes, on all ranks in the same call. A checkpoint that the program begins
 by itself also answers the request. When the checkpoint is complete, the command prints its sequence number and the
-prefix directory, which scr_restart takes as arguments. On standard error it prints the same for debuggers, in a line
-that begins with MPIR_checkpoint_handle).
+prefix directory, which scr_restart takes as arguments. With -v or --attach it prints the same for debuggers on standard
+error, in a line that begins with MPIR_checkpoint_handle).
 
 Several commands that ask at the same time get the same checkpoint. The request is cancelled if the job ends, or if it
 does not begin a checkpoint within --timeout. If scr_run starts the job again, the next run gets the request.
@@ -298,7 +298,9 @@ func (w *waiter) result(r request.Request) error {
 	}
 	w.endBar()
 	fmt.Fprintf(w.out, "Snapshot Ref.: %3d %s\n", r.Dataset, w.dir)
-	fmt.Fprintf(w.err, "MPIR_checkpoint_handle) -s %d %s\n", r.Dataset, w.dir)
+	if w.options.verbose || w.options.wish.Attach {
+		fmt.Fprintf(w.err, "MPIR_checkpoint_handle) -s %d %s\n", r.Dataset, w.dir)
+	}
 	if !w.options.wish.Attach {
 		return nil
 	}

@@ -67,7 +67,7 @@ func TestCheckpoint(t *testing.T) {
 		}
 	}
 	out, errors := asks(t, 0, a, writes(3), "scr_checkpoint", "-p", dir)
-	if out != "Snapshot Ref.:   3 "+dir+"\n" || errors != "MPIR_checkpoint_handle) -s 3 "+dir+"\n" {
+	if out != "Snapshot Ref.:   3 "+dir+"\n" || errors != "" {
 		t.Errorf("%q %q", out, errors)
 	}
 	_, errors = asks(t, 0, a, writes(4), "/usr/share/goscr/ompi/ompi-checkpoint", "-s", "-p", dir, "--jobid", "job")
@@ -82,11 +82,14 @@ func TestCheckpoint(t *testing.T) {
 	if errors != "seen" {
 		t.Errorf("%q", errors)
 	}
+	if _, errors = asks(t, 0, a, writes(5), "scr_checkpoint", "-v", "-p", dir); !strings.Contains(errors, "MPIR_checkpoint_handle) -s 5 "+dir+"\n") {
+		t.Errorf("%q", errors)
+	}
 	t.Setenv("SCR_PREFIX", dir)
 	_, errors = asks(t, 1, a, func() {
-		_, err := a.Start(5, "five")
+		_, err := a.Start(6, "six")
 		must(t, err)
-		must(t, a.Fail(5, "no room"))
+		must(t, a.Fail(6, "no room"))
 	}, "scr_checkpoint", "--term")
 	if !strings.Contains(errors, "no checkpoint: no room") {
 		t.Errorf("%q", errors)

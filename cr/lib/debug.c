@@ -215,7 +215,7 @@ void goscr_debug(int state)
         return;
     }
     if (goscr_cr_reference(prefix, &debug) == 0) {
-        snprintf(MPIR_checkpoint_command, sizeof MPIR_checkpoint_command, "scr_checkpoint -p %s", prefix);
+        snprintf(MPIR_checkpoint_command, sizeof MPIR_checkpoint_command, "scr_checkpoint -v -p %s", prefix);
         snprintf(MPIR_checkpoint_listing_command, sizeof MPIR_checkpoint_listing_command, "scr_checkpoint -l -p %s", prefix);
     }
     gethostname(MPIR_controller_hostname, sizeof MPIR_controller_hostname - 1);

@@ -88,7 +88,7 @@ for time in first second; do
         bt "break work" "set var MPIR_checkpoint_debug_gate=1" continue "print at_step" detach
     is "... in the function for it" said $ranks "MPIR_checkpoint_debugger_breakpoint ("
     is "... each can be checkpointed" said $ranks '^\$1 = 1$'
-    is "... by these commands" said $ranks "^scr_checkpoint -p $prefix; scr_restart --crdebug; scr_checkpoint -l -p $prefix\$"
+    is "... by these commands" said $ranks "^scr_checkpoint -v -p $prefix; scr_restart --crdebug; scr_checkpoint -l -p $prefix\$"
     is "... and comes to a breakpoint at the same step" said $ranks '^\$2 = 3$'
     ends
     is "... it continues to its end" ended

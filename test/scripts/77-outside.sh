@@ -79,7 +79,7 @@ for name in $(drawn 1 heat heat-fortran); do
 
     fresh
     job "$program"
-    is "$name: stopped after a checkpoint on demand, from the time it is started" asked --stop -s
+    is "$name: stopped after a checkpoint on demand, from the time it is started" asked --stop -s -v
     sed -n 's/^ *\([0-9.]* s  [a-z].*\)/   \1/p' "$WORK/err"
     is "... with its reference" same "Snapshot Ref.:   1 $prefix" "$(cat "$WORK/out")"
     is "... for debuggers too" grep -qx "MPIR_checkpoint_handle) -s 1 $prefix" "$WORK/err"

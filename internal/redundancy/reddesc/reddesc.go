@@ -133,7 +133,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 		if p.Group == Node {
 			where, remedy = "on one node", "on more nodes"
 		}
-		warning = fmt.Sprintf("all ranks run %s: SINGLE replaces %s (%s), and the loss of a node loses what is not flushed; run %s, or set SCR_FLUSH=1",
+		warning = fmt.Sprintf("all ranks run %s: SINGLE replaces %s (%s); run %s, or set SCR_FLUSH=1",
 			where, s.Name()+losses(p.Failures), p.SetBy, remedy)
 	} else {
 		warning = short(p, s, at)
