@@ -31,6 +31,7 @@ func TestOtherProgram_KeepsItsOwn(t *testing.T) {
 				return nil
 			})
 			c.says("belongs to a program with prefix directory " + filepath.Clean(first))
+			c.says(map[string]string{"SCR_FLUSH=0": "stays in the cache until that directory has it", "SCR_FLUSH=2": "which has it, or a newer checkpoint: it leaves"}[env])
 			want := "2 3 6 7"
 			if env == "SCR_FLUSH=2" {
 				want = "3 6 7" // 2 is in the first directory

@@ -54,8 +54,6 @@ func (k *Cache) rebuildDataset(id int) {
 	d, err := k.descs.find(id)
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
 		if !mpi.Any(k.World, k.World.Rank() == 0 && filemap.SamePrefix(d.Prefix, k.Prefix)) {
-			k.Log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used here, and stays in the cache until that directory has it, or a newer checkpoint "+
-				"(give each program its own SCR_JOB_ID; if the directory was moved, make a symbolic link of its old name)", id, d.Name(), d.Prefix, k.Prefix)
 			k.leaveUnused(unused{id: id, other: &d})
 			return
 		}

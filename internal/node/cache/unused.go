@@ -65,7 +65,15 @@ func (k *Cache) CheckOthers(saved func(prefix string, d dataset.Dataset) bool) {
 	}
 	k.World.Allreduce(marks, mpi.Max)
 	for i := range marks {
-		k.unused[i].saved = marks[i] == 1
+		u := &k.unused[i]
+		u.saved = marks[i] == 1
+		switch {
+		case u.saved:
+			k.Log.Info("dataset %d (%s) in the cache belongs to a program with prefix directory %s, which has it, or a newer checkpoint: it leaves the cache when this run has completed one", u.id, u.other.Name(), u.other.Prefix)
+		case u.other != nil:
+			k.Log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used here, and stays in the cache until that directory has it, or a newer checkpoint "+
+				"(give each program its own SCR_JOB_ID; if the directory was moved, make a symbolic link of its old name)", u.id, u.other.Name(), u.other.Prefix, k.Prefix)
+		}
 	}
 }
 
