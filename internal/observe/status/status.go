@@ -69,6 +69,8 @@ type Status struct {
 	// has died, and Gone those of them that cannot. Read asks none: see NeedsNodes.
 	Asked []string `json:"asked,omitempty"`
 	Gone  []string `json:"gone,omitempty"`
+
+	worked time.Time // the last sign of the last run that may have computed something
 }
 
 // Lost is a node that cannot be used any more.
@@ -263,6 +265,13 @@ func (s *Status) readLog(dir string) error {
 		s.Nodes = strconv.Itoa(last.Nodes)
 	}
 	s.Job.ID = last.Job
+	s.worked = s.Sign
+	for _, run := range slices.Backward(a.Runs) {
+		if initialised(run) {
+			s.worked = run.End
+			break
+		}
+	}
 	s.State = map[account.Outcome]State{account.Open: Running, account.Finished: Finished, account.Died: Died}[last.Outcome]
 	if s.State == Finished && last.Halted != "" {
 		s.State, s.Halted = Stopped, last.Halted
@@ -275,6 +284,14 @@ func (s *Status) readLog(dir string) error {
 	}
 	s.Interval = a.Only(last.Job).Totals().Interval
 	return nil
+}
+
+// initialised reports whether a run got through SCR_Init: one whose launch has failed did not, and has computed nothing.
+// What its log has of it then is only the time until its end.
+func initialised(run *account.Run) bool {
+	return run.Protection != "" || len(run.Datasets) > 0 || slices.ContainsFunc(run.Spans, func(s account.Span) bool {
+		return s.Kind != account.Launch && s.Kind != account.End && s.Kind != account.Down
+	})
 }
 
 // readLocks finds out whether a run continues whose end is not in the log, and whether another may
@@ -310,7 +327,7 @@ func (s *Status) weigh(now time.Time) {
 		return
 	}
 	if s.unfinished() { // nothing is computed any more
-		now = s.Sign
+		now = s.worked
 	}
 	age := func(where func(Dataset) bool) *float64 {
 		d := s.Newest(where)

@@ -194,6 +194,43 @@ func TestStatus_NodesAreGone(t *testing.T) {
 	}
 }
 
+// A launch that has failed has computed nothing, so the next run does not lose more because of it.
+func TestStatus_FailedLaunch(t *testing.T) {
+	status, seconds := 1, 0.5
+	for name, begun := range map[string][]eventlog.Record{
+		"the protection is known": {{Type: "INIT_START"}, {Type: "INIT_END", Note: "XOR in sets of 4, bears 1"}},
+		"SCR 3.1":                 {{Type: "INIT_START"}, {Type: "COMPUTE_END", Start: accounttest.Epoch, Seconds: &seconds}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t)
+			launch := func(number int) {
+				j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: 4, NodeList: "node[0-3]"}})
+			}
+			end := func(number int) {
+				j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: number, Status: &status}})
+			}
+			launch(1)
+			j.log(begun...)
+			j.now = j.now.Add(9 * time.Second)
+			j.has(1, 2*time.Second, prefix.InCache, prefix.InPrefix)
+			end(1)
+			want := "SAFE: the next run can go back to ckpt.1, 2.00 s of work is lost\n"
+			j.says(Died, want, "run 1, DIED 9.00 s")
+			j.now = j.now.Add(time.Minute)
+			launch(2)
+			j.now = j.now.Add(time.Second)
+			end(2)
+			j.says(Died, want, "run 2, DIED 1.00 s")
+			j.now = j.now.Add(time.Hour)
+			launch(3) // the library finds that it cannot start
+			j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_FAIL", Note: "no room"})
+			j.now = j.now.Add(time.Second)
+			end(3)
+			j.says(Died, want, "run 3, DIED 1.00 s")
+		})
+	}
+}
+
 // What survives follows from the scheme.
 func TestStatus_Schemes(t *testing.T) {
 	for note, want := range map[string]string{
