@@ -37,7 +37,8 @@ copied. With -w, q or Ctrl-C ends the command; arrows, PgUp and PgDn scroll. The
 
 A run is RUNNING while rank 0 or scr_run holds its lock in the prefix directory. It has DIED if no process holds the lock
 and the log does not contain the end of the run. It is STOPPED if somebody has asked it to end, as scr_halt, a time limit or a signal to scr_run
-does: start it again to continue. Without a log the command knows only the places of the datasets.`,
+does: start it again to continue. Without a log the command knows the places of the datasets, but neither how the last run has ended nor
+how much work is lost.`,
 	exit:     status{done: "Done.", failed: "Not done; or no job has used the directory."},
 	environ:  ofPrefix,
 	files:    []file{{".scr/index.scr", "the index"}, {".scr/flush.scr", "where datasets are"}, {".scr/log", "the log of the job"}},
@@ -80,7 +81,11 @@ does: start it again to continue. Without a log the command knows only the place
 			if *asJSON {
 				err = c.encode(s)
 			} else {
-				_, err = fmt.Fprintln(c.out, strings.Join(append(s.Lines(now, most), s.Next(path)), "\n"))
+				lines := s.Lines(now, most)
+				if next := s.Next(path); next != "" {
+					lines = append(lines, next)
+				}
+				_, err = fmt.Fprintln(c.out, strings.Join(lines, "\n"))
 			}
 			if err == nil && s.Empty() {
 				err = fmt.Errorf("no job has used %s as its prefix directory", path)

@@ -38,7 +38,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	run(t, 1, "scr_status", "-p", filepath.Join(dir, "none"))
-	if out, said := run(t, 1, "scr_status", "-p", t.TempDir()); !strings.Contains(out, "no job runs here") || !strings.Contains(said, "no job has used ") {
+	if out, said := run(t, 1, "scr_status", "-p", t.TempDir()); !strings.Contains(out, "no job runs here") || strings.HasSuffix(out, "\n\n") || !strings.Contains(said, "no job has used ") {
 		t.Errorf("%s%s", out, said)
 	}
 	run(t, 2, "scr_status", "-p", dir, "-w", "--json")

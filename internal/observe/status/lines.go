@@ -61,13 +61,16 @@ func (s *Status) Lines(now time.Time, most int) []string {
 	return lines
 }
 
-// verdict says in one line what the job loses if nodes die now, or, if it has died, from where it can continue. It is "" if
+// verdict says in one line what the job loses if nodes die now, or, if it has died or may have, from where it can continue. It is "" if
 // that does not matter any more, or nothing is known.
 func (s *Status) verdict() string {
 	newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix })
 	back := func(d *Dataset, seconds *float64) string {
 		if d == nil || seconds == nil {
 			return "all work is lost"
+		}
+		if s.State == Unknown { // nor is it known when the last run ended
+			return fmt.Sprintf("back to %s, the work after it is lost", page.Plain(d.Name))
 		}
 		return fmt.Sprintf("back to %s, %s of work is lost", page.Plain(d.Name), page.Span(*seconds))
 	}
@@ -115,7 +118,7 @@ func (s *Status) withoutNodes(newest *Dataset, one, all string) string {
 	}
 }
 
-// Next is what a user can do now, with the directory of the job.
+// Next is what a user can do now, with the directory of the job; "" if no job has used it.
 func (s *Status) Next(dir string) string {
 	switch s.State {
 	case Running:
@@ -125,7 +128,13 @@ func (s *Status) Next(dir string) string {
 	case Finished:
 		return fmt.Sprintf("next: scr_report -p %s shows what its checkpoints cost", dir)
 	}
-	return ""
+	switch {
+	case s.Empty():
+		return ""
+	case s.unfinished():
+		return fmt.Sprintf("next: if the job is not done, start it again, with the same prefix directory; scr_index -p %s shows from what it can restart", dir)
+	}
+	return fmt.Sprintf("next: scr_index -p %s shows its checkpoints", dir)
 }
 
 // next says which checkpoint is flushed next, of a job that runs.
@@ -145,14 +154,16 @@ func (s *Status) next() string {
 // head says which job it is, and whether it runs.
 func (s *Status) head(now time.Time) string {
 	if s.Run == 0 {
-		text := "no job runs here"
+		text, unknown := "no job runs here", "its runs are unknown"
 		switch {
 		case s.Unseen != "":
 			text = s.Unseen
 		case s.State == Running:
 			text = "a job runs here"
+		case s.unfinished():
+			unknown = "it is unknown how the last run ended"
 		}
-		return text + "; there is no log, so its runs are unknown (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
+		return text + "; there is no log, so " + unknown + " (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
 	}
 	text := "job " + page.Plain(s.Job.ID)
 	if s.Job.User != "" {

@@ -56,7 +56,7 @@ type Status struct {
 	NextFlush *NextFlush `json:"next_flush"`
 
 	// Seconds of work that would be lost if one node died now, and if all did; nil if there
-	// is no checkpoint for that.
+	// is no checkpoint for that. Without a log they are the age of the checkpoint: no more can be lost.
 	LoseOne *float64 `json:"lose_one"`
 	LoseAll *float64 `json:"lose_all"`
 
@@ -326,7 +326,7 @@ func (s *Status) weigh(now time.Time) {
 	if s.State == Finished {
 		return
 	}
-	if s.unfinished() { // nothing is computed any more
+	if s.unfinished() && !s.worked.IsZero() { // nothing is computed any more
 		now = s.worked
 	}
 	age := func(where func(Dataset) bool) *float64 {
@@ -377,8 +377,11 @@ func (s *Status) NeedsNodes() *Dataset {
 	return nil
 }
 
-// unfinished reports whether the last run has ended before it had done everything, so that another is to follow.
-func (s *Status) unfinished() bool { return s.State == Died || s.State == Stopped }
+// unfinished reports whether the last run has ended before it had done everything, so that another is to follow; or may
+// have, as nobody knows without a log.
+func (s *Status) unfinished() bool {
+	return s.State == Died || s.State == Stopped || s.State == Unknown && s.Unseen == "" && !s.Empty()
+}
 
 // safe reports whether a dataset survives the loss of any node.
 func (d Dataset) safe() bool { return d.InPrefix || d.InCache && !d.Exposed && d.Tolerates > 0 }

@@ -231,6 +231,38 @@ func TestStatus_FailedLaunch(t *testing.T) {
 	}
 }
 
+// Without a log, once no job runs any more, the verdict is what the next run can go back to; then follows what is unknown.
+func TestStatus_NoLog(t *testing.T) {
+	j := newJob(t)
+	first := func(want string) {
+		t.Helper()
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		got := s.Lines(j.now, 3)
+		if got[0] != want || !strings.HasPrefix(got[1], "no job runs here; there is no log, so it is unknown how the last run ended (SCR_LOG_ENABLE=1") {
+			t.Errorf("%s\nwant %s", strings.Join(got[:2], "\n"), want)
+		}
+		if next := s.Next("DIR"); !strings.Contains(next, "next: if the job is not done, ") || !strings.Contains(next, "scr_index -p DIR ") {
+			t.Error(next)
+		}
+	}
+	j.has(1, 9*time.Second, prefix.InCache, prefix.InPrefix)
+	first("SAFE: the next run can go back to ckpt.1, the work after it is lost")
+	j.has(2, 4*time.Second, prefix.InCache)
+	first("SAFE: the next run can go back to ckpt.2, the work after it is lost, if the caches of all nodes but one node are there. Without them: back to ckpt.1, the work after it is lost")
+	if s, err := Read(j.dir, j.now); err != nil || s.NeedsNodes() == nil || *s.LoseOne != 4 || *s.LoseAll != 9 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	j.protected = "SINGLE in sets of 1, bears 0"
+	j.has(3, 2*time.Second, prefix.InCache)
+	first("AT RISK: the next run can go back to ckpt.3 only if the caches of all nodes are there. Without one of them: back to ckpt.2, the work after it is lost. " +
+		"If all nodes are lost: back to ckpt.1, the work after it is lost")
+
+	if s, err := Read(t.TempDir(), j.now); err != nil || s.Next("DIR") != "" || !strings.HasPrefix(s.Lines(j.now, 3)[0], "no job runs here; ") {
+		t.Errorf("nobody has used it: %+v, %v", s, err)
+	}
+}
+
 // What survives follows from the scheme.
 func TestStatus_Schemes(t *testing.T) {
 	for note, want := range map[string]string{
@@ -458,7 +490,12 @@ func TestStatus_OfAnotherUser(t *testing.T) {
 		defer unix.Setfsuid(0)
 		do()
 	}
-	as(func() { j.says(Unknown, "whether a job runs here cannot be seen: only user root (0) and root can (") })
+	as(func() {
+		j.says(Unknown, "whether a job runs here cannot be seen: only user root (0) and root can (")
+		if s, err := Read(j.dir, j.now); err != nil || s.Next("DIR") != "next: scr_index -p DIR shows its checkpoints" {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
 	must(t, os.Chmod(filepath.Join(j.dir, ".scr/job.lock"), 0o644))
 	as(func() { j.says(Running, "a job runs here") })
 }
