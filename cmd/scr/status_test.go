@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/test/scavengetest"
 )
 
@@ -42,6 +43,16 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	run(t, 2, "scr_status", "-p", dir, "-w", "--json")
+}
+
+// A job whose checkpoints have all failed has used its prefix directory all the same.
+func TestStatus_NoCheckpoint(t *testing.T) {
+	c := scavengetest.New(t)
+	c.Job(scavengetest.Four, func(s *session.Session, _ int) error { return s.Finalize() })
+	out, said := run(t, 0, "scr_status", "-p", c.Prefix())
+	if said != "" || !strings.HasPrefix(out, "AT RISK: a job has run here, and has no complete checkpoint that can be used; ") || !strings.Contains(out, "\nnext: ") {
+		t.Errorf("%s%s", out, said)
+	}
 }
 
 // After a run that has died, the nodes of the newest checkpoint are asked, if they are in this allocation.

@@ -78,6 +78,8 @@ func (s *Status) verdict() string {
 	all := s.Newest(func(d Dataset) bool { return d.InPrefix })
 	ifAll := ". If all nodes are lost: " + back(all, s.LoseAll)
 	switch {
+	case s.State == Unknown && s.unfinished() && newest == nil: // it may have had no work to lose
+		return "AT RISK: a job has run here, and has no complete checkpoint that can be used; the next run starts from the beginning"
 	case s.unfinished() && newest == nil:
 		return "LOST: there is no checkpoint; the next run starts from the beginning"
 	case s.unfinished() && newest.InPrefix:

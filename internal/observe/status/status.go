@@ -71,6 +71,7 @@ type Status struct {
 	Gone  []string `json:"gone,omitempty"`
 
 	worked time.Time // the last sign of the last run that may have computed something
+	used   bool      // a job has begun here
 }
 
 // Lost is a node that cannot be used any more.
@@ -168,6 +169,8 @@ func (s *Status) readPlaces(dir string) error {
 		}
 	}
 	slices.SortFunc(s.Datasets, func(a, b Dataset) int { return b.ID - a.ID })
+	_, err = os.Stat(prefix.NodesFile(dir)) // SCR_Init writes it, before there is a checkpoint
+	s.used = err == nil
 	return nil
 }
 
@@ -355,7 +358,9 @@ func (s *Status) Alike(t *Status) bool {
 }
 
 // Empty reports whether nothing is known of a job.
-func (s *Status) Empty() bool { return s.State == Unknown && s.Unseen == "" && len(s.Datasets) == 0 }
+func (s *Status) Empty() bool {
+	return s.State == Unknown && s.Unseen == "" && len(s.Datasets) == 0 && !s.used
+}
 
 // Newest returns the newest checkpoint of which a condition holds and from which no restart
 // has failed, nil if there is none.

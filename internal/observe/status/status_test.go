@@ -246,6 +246,11 @@ func TestStatus_NoLog(t *testing.T) {
 			t.Error(next)
 		}
 	}
+	if s, err := Read(j.dir, j.now); err != nil || !s.Empty() || s.Next("DIR") != "" || !strings.HasPrefix(s.Lines(j.now, 3)[0], "no job runs here; ") {
+		t.Errorf("nobody has used it: %+v, %v", s, err)
+	}
+	must(t, prefix.RecordNodes(j.dir, 4, nil)) // of a run all of whose checkpoints have failed
+	first("AT RISK: a job has run here, and has no complete checkpoint that can be used; the next run starts from the beginning")
 	j.has(1, 9*time.Second, prefix.InCache, prefix.InPrefix)
 	first("SAFE: the next run can go back to ckpt.1, the work after it is lost")
 	j.has(2, 4*time.Second, prefix.InCache)
@@ -257,10 +262,6 @@ func TestStatus_NoLog(t *testing.T) {
 	j.has(3, 2*time.Second, prefix.InCache)
 	first("AT RISK: the next run can go back to ckpt.3 only if the caches of all nodes are there. Without one of them: back to ckpt.2, the work after it is lost. " +
 		"If all nodes are lost: back to ckpt.1, the work after it is lost")
-
-	if s, err := Read(t.TempDir(), j.now); err != nil || s.Next("DIR") != "" || !strings.HasPrefix(s.Lines(j.now, 3)[0], "no job runs here; ") {
-		t.Errorf("nobody has used it: %+v, %v", s, err)
-	}
 }
 
 // What survives follows from the scheme.
