@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/test/scavengetest"
 )
@@ -52,6 +53,27 @@ func TestStatus_NoCheckpoint(t *testing.T) {
 	out, said := run(t, 0, "scr_status", "-p", c.Prefix())
 	if said != "" || !strings.HasPrefix(out, "AT RISK: a job has run here, and has no complete checkpoint that can be used; ") || !strings.Contains(out, "\nnext: ") {
 		t.Errorf("%s%s", out, said)
+	}
+}
+
+// Where scr_restart can start the job, it is the next command.
+func TestStatus_Restart(t *testing.T) {
+	for want, change := range map[string]func(f *snapshot.Facts){
+		"scr_restart DIR starts the job again; scr_index -p DIR shows":                     nil,
+		"start the job again, with the same prefix directory; scr_index -p DIR shows from": func(f *snapshot.Facts) { f.Partial = true },
+	} {
+		dir := jobToRestart(t, change)
+		log := "2026-11-21T00:00:01.000000Z: host=a, jobid=j, event=RUN_START, run=1, nodes=2\n2026-11-21T00:00:08.000000Z: host=a, jobid=j, event=RUN_END, run=1, status=143\n"
+		for without, text := range []string{log, ""} {
+			must(t, os.WriteFile(filepath.Join(dir, ".scr/log"), []byte(text), 0o600))
+			want := "\nnext: " + strings.ReplaceAll(want, "DIR", dir)
+			if without == 1 {
+				want = strings.Replace(strings.Replace(want, "next: ", "next: if the job is not done, ", 1), " the job again", " it again", 1)
+			}
+			if out, _ := run(t, 0, "scr_status", "-p", dir); !strings.Contains(out, want) {
+				t.Errorf("%swant %s", out, want)
+			}
+		}
 	}
 }
 

@@ -1,13 +1,16 @@
 package status
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/goscr/goscr/internal/job/hostlist"
 	"github.com/goscr/goscr/internal/observe/account/page"
 	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
 // Lines shows a status on a terminal: the verdict first, and the newest most datasets, all if most is 0.
@@ -122,21 +125,52 @@ func (s *Status) withoutNodes(newest *Dataset, one, all string) string {
 
 // Next is what a user can do now, with the directory of the job; "" if no job has used it.
 func (s *Status) Next(dir string) string {
-	switch s.State {
-	case Running:
-		return fmt.Sprintf("next: scr_status -w -p %s follows it; scr_halt %s stops it after its next checkpoint", dir, dir)
-	case Died, Stopped:
-		return fmt.Sprintf("next: start the job again, with the same prefix directory; scr_index -p %s shows from what it can restart", dir)
-	case Finished:
-		return fmt.Sprintf("next: scr_report -p %s shows what its checkpoints cost", dir)
-	}
 	switch {
+	case s.State == Running:
+		return fmt.Sprintf("next: scr_status -w -p %s follows it; scr_halt %s stops it after its next checkpoint", dir, dir)
+	case s.State == Finished:
+		return fmt.Sprintf("next: scr_report -p %s shows what its checkpoints cost", dir)
 	case s.Empty():
 		return ""
-	case s.unfinished():
-		return fmt.Sprintf("next: if the job is not done, start it again, with the same prefix directory; scr_index -p %s shows from what it can restart", dir)
+	case !s.unfinished():
+		return fmt.Sprintf("next: scr_index -p %s shows its checkpoints", dir)
 	}
-	return fmt.Sprintf("next: scr_index -p %s shows its checkpoints", dir)
+	return "next: " + s.again(dir)
+}
+
+// again is how to start a job again.
+func (s *Status) again(dir string) string {
+	condition, job := "", "the job"
+	if s.State == Unknown {
+		condition, job = "if the job is not done, ", "it"
+	}
+	start := fmt.Sprintf("%sstart %s again, with the same prefix directory", condition, job)
+	switch has := slices.ContainsFunc(s.Datasets, func(d Dataset) bool { return d.Checkpoint }); {
+	case !has && s.State == Died: // the next run may die, too
+		return fmt.Sprintf("look at scr_report -p %s and at the program's own output, which may say why the job has died; then %s", dir, start)
+	case !has && s.State == Unknown:
+		return "look at the program's own output, which may say why there is no checkpoint; " + start
+	case !has:
+		return start
+	case restarts(dir):
+		start = fmt.Sprintf("%sscr_restart %s starts %s again", condition, dir, job)
+	}
+	return fmt.Sprintf("%s; scr_index -p %s shows from what it can restart", start, dir)
+}
+
+// restarts reports whether scr_restart can start the job, by what is recorded with the checkpoint that it takes.
+func restarts(dir string) bool {
+	list, err := snapshot.List(dir)
+	i := slices.IndexFunc(list, func(x snapshot.Snapshot) bool { return x.Problem == "" })
+	if err != nil || i < 0 {
+		return false
+	}
+	record, err := snapshot.Read(dir, list[i])
+	if err != nil || record.Check(nil) != nil { // as with SCR_RECORD=0, or of another user, whom scr_restart may not trust
+		return false
+	}
+	_, err = record.Launch(context.Background(), snapshot.Restart{Prefix: dir})
+	return err == nil
 }
 
 // next says which checkpoint is flushed next, of a job that runs.

@@ -242,8 +242,12 @@ func TestStatus_NoLog(t *testing.T) {
 		if got[0] != want || !strings.HasPrefix(got[1], "no job runs here; there is no log, so it is unknown how the last run ended (SCR_LOG_ENABLE=1") {
 			t.Errorf("%s\nwant %s", strings.Join(got[:2], "\n"), want)
 		}
-		if next := s.Next("DIR"); !strings.Contains(next, "next: if the job is not done, ") || !strings.Contains(next, "scr_index -p DIR ") {
-			t.Error(next)
+		wantNext := "next: if the job is not done, start it again, with the same prefix directory; scr_index -p DIR shows from what it can restart"
+		if len(s.Datasets) == 0 {
+			wantNext = "next: look at the program's own output, which may say why there is no checkpoint; if the job is not done, start it again, with the same prefix directory"
+		}
+		if next := s.Next("DIR"); next != wantNext {
+			t.Errorf("%s\nwant %s", next, wantNext)
 		}
 	}
 	if s, err := Read(j.dir, j.now); err != nil || !s.Empty() || s.Next("DIR") != "" || !strings.HasPrefix(s.Lines(j.now, 3)[0], "no job runs here; ") {
@@ -262,6 +266,19 @@ func TestStatus_NoLog(t *testing.T) {
 	j.has(3, 2*time.Second, prefix.InCache)
 	first("AT RISK: the next run can go back to ckpt.3 only if the caches of all nodes are there. Without one of them: back to ckpt.2, the work after it is lost. " +
 		"If all nodes are lost: back to ckpt.1, the work after it is lost")
+}
+
+// If runs have died before there was a checkpoint, the index does not help, and the next run may die, too.
+func TestStatus_DiedWithoutCheckpoint(t *testing.T) {
+	j := newJob(t)
+	status := 1
+	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 1}}, eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
+	j.says(Died, "LOST: there is no checkpoint; the next run starts from the beginning\n")
+	s, err := Read(j.dir, j.now)
+	must(t, err)
+	if next := s.Next("DIR"); next != "next: look at scr_report -p DIR and at the program's own output, which may say why the job has died; then start the job again, with the same prefix directory" {
+		t.Error(next)
+	}
 }
 
 // What survives follows from the scheme.
