@@ -115,6 +115,9 @@ echo scr_check_node: PASS
 		t.Errorf("%s%s", out, said)
 	}
 	t.Setenv("SCR_NODELIST", "c,e") // another allocation
+	if out, _ := run(t, 0, "scr_status", "-p", c.Prefix()); !strings.HasPrefix(out, "AT RISK: none of the nodes asked (c) can be used, so ckpt.3 can be rebuilt only if enough other nodes have files of it. If not: back to ckpt.2, ") {
+		t.Error(out)
+	}
 	var got struct{ Asked, Gone []string }
 	out, _ = run(t, 0, "scr_status", "-p", c.Prefix(), "--json")
 	must(t, json.Unmarshal([]byte(out), &got))

@@ -112,6 +112,9 @@ func (s *Status) verdict() string {
 func (s *Status) withoutNodes(newest *Dataset, one, all string) string {
 	gone := fmt.Sprintf("%s of its %s cannot be used", page.Plain(hostlist.Compress(s.Gone)), report.Count(len(s.Asked), "node"))
 	switch name := page.Plain(newest.Name); {
+	case newest.safe() && len(s.Gone) == len(s.Asked): // there may be others, outside of the allocation
+		return fmt.Sprintf("AT RISK: none of the nodes asked (%s) can be used, so %s can be rebuilt only if enough other nodes have files of it. If not: %s",
+			page.Plain(hostlist.Compress(s.Gone)), name, all)
 	case newest.safe() && len(s.Gone) <= newest.Tolerates:
 		return fmt.Sprintf("SAFE: the next run can go %s: it can be rebuilt, although %s. Without more of them: %s", one, gone, all)
 	case newest.safe():

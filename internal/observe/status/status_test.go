@@ -169,13 +169,15 @@ func TestStatus_NodesAreGone(t *testing.T) {
 	}
 	status := 1
 	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
+	all := []string{"n1", "n2", "n3", "n4"}
+	asked := all
 	verdict := func(want string, gone ...string) {
 		t.Helper()
 		s := read()
 		if d := s.NeedsNodes(); d == nil || d.Name != "ckpt.2" && d.Name != "ckpt.3" {
 			t.Fatalf("it needs the nodes of %v", d)
 		}
-		s.Asked, s.Gone = []string{"n1", "n2", "n3", "n4"}, gone
+		s.Asked, s.Gone = asked, gone
 		if got := s.Lines(j.now, 3)[0]; !strings.HasPrefix(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
@@ -184,6 +186,12 @@ func TestStatus_NodesAreGone(t *testing.T) {
 	verdict("SAFE: the next run can go back to ckpt.2, 4.00 s of work is lost: it can be rebuilt, although n3 of its 4 nodes cannot be used. "+
 		"Without more of them: back to ckpt.1, 9.00 s of work is lost", "n3")
 	verdict("AT RISK: ckpt.2 can be rebuilt only if no set has lost more than one node, and n[2-3] of its 4 nodes cannot be used. If not: back to ckpt.1", "n2", "n3")
+	verdict("AT RISK: none of the nodes asked (n[1-4]) can be used, so ckpt.2 can be rebuilt only if enough other nodes have files of it. If not: back to ckpt.1", "n1", "n2", "n3", "n4")
+	asked = []string{"n3"} // only that is in the allocation
+	verdict("AT RISK: none of the nodes asked (n3) can be used, so ckpt.2 can be rebuilt only if enough other nodes have files of it. If not: back to ckpt.1, 9.00 s of work is lost", "n3")
+	asked = nil
+	verdict("SAFE: the next run can go back to ckpt.2, 4.00 s of work is lost, if the caches of all nodes but one node are there. Without them: back to ckpt.1")
+	asked = all
 	j.protected = "SINGLE in sets of 1, bears 0"
 	j.has(3, 2*time.Second, prefix.InCache)
 	verdict("LOST: ckpt.3 does not survive the loss of a node, and n3 of its 4 nodes cannot be used: back to ckpt.2", "n3")
