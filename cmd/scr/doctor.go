@@ -30,7 +30,8 @@ var doctorCommand = command{
 	synopsis: []string{"[DIR] [--program FILE] [--offline] [--json]"},
 	long: `Prints what it finds, a line each, with the command that helps where there is one: how safe the job is; the checkpoint that the
 next run is offered, and why none of the newer ones; the nodes of the allocation; free room in the prefix directory and in the
-cache, and the job's memory limit; the clocks; the MPI of the program and of the library; and the parameters that are set, each with its source.
+cache, and the job's memory limit; the clocks; the MPI of the program and of the library; the
+settings that have no effect, such as misspelt ones; the parameters that are set, each with its source; and the lines of STORE, CKPT and GROUPS in force.
 
 A line begins with ok, with note for what may be meant so, with warning for what will be a problem in some cases, or with problem.
 DIR is the prefix directory; the default is $SCR_PREFIX, else the current directory. In an allocation the command asks its
@@ -74,6 +75,7 @@ type doctor struct {
 	list     []snapshot.Snapshot // newest first
 	record   *snapshot.Record    // of the newest checkpoint with one, nil if there is none
 	job      *jobrun.Job
+	warnings []string // about the configuration
 	findings []finding
 }
 
@@ -124,6 +126,11 @@ func (d *doctor) show(f *facts) error {
 func examine(c *context, dir, program string, offline bool) (*doctor, error) {
 	d := &doctor{dir: dir, now: time.Now()}
 	var err error
+	if _, d.warnings, err = config.Read(dir); err != nil {
+		return nil, err
+	}
+	d.warnings = append(d.warnings, config.UnknownVariables()...)
+	c.ignored = append(c.ignored, d.warnings...) // they are findings, so openJob need not print them
 	if d.job, err = c.openJob(dir); err != nil {
 		return nil, err
 	}
@@ -449,11 +456,11 @@ func linkedWith(path string) (mpi, library string, err error) {
 	return mpi, library, nil
 }
 
-// examineSettings lists what is set, and by whom.
+// examineSettings lists what has no effect, and what is set, and by whom.
 func (d *doctor) examineSettings() {
 	cfg := d.job.Config
-	for _, line := range cfg.Ignored {
-		d.add(caution, "settings", "", "%s", line)
+	for _, line := range d.warnings {
+		d.add(caution, "settings", "", "%s", printable(line))
 	}
 	changed := slices.DeleteFunc(cfg.Changed(), func(s config.Set) bool { return s.Name == "SCR_PREFIX" }) // it is what the command examines
 	for _, s := range changed {

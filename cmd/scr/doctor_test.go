@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,36 @@ func TestDoctor(t *testing.T) {
 	d.says(t, 1, "problem  job ", "problem  checkpoints ", "try: scr_index -p "+d.dir+" --repair")
 	run(t, 1, "scr_doctor", filepath.Join(d.dir, "none"))
 	run(t, 2, "scr_doctor", d.dir, "another")
+}
+
+// Settings that have no effect are warnings, each once, and not listed as if they had.
+func TestDoctor_MistypedSettings(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, ".scrconf")
+	must(t, os.WriteFile(conf, []byte("SCR_FLUHS=1\nCKPT=0 INTERVAL=1\nCKPT=1 INTERVALL=4\n"), 0o600))
+	t.Setenv("SCR_CACHE_SIZ", "3")
+	out, said := run(t, 0, "scr_doctor", dir, "--offline")
+	for _, want := range []string{
+		"environment: unknown parameter SCR_CACHE_SIZ; did you mean SCR_CACHE_SIZE?",
+		conf + ":1: unknown parameter SCR_FLUHS; did you mean SCR_FLUSH?",
+		conf + ":3: unknown field INTERVALL of CKPT; did you mean INTERVAL?",
+	} {
+		if strings.Count(out, "warning  settings     "+want+"\n") != 1 {
+			t.Errorf("%q is not once in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "SCR_FLUHS=") || strings.Contains(out, "INTERVALL=") || strings.Contains(said, "unknown") {
+		t.Errorf("%s%s", out, said)
+	}
+	var got struct{ Findings []finding }
+	out, said = run(t, 0, "scr_doctor", dir, "--offline", "--json")
+	must(t, json.Unmarshal([]byte(out), &got))
+	known := func(f finding) bool {
+		return f.Level == caution && f.Area == "settings" && strings.Contains(f.Text, "SCR_CACHE_SIZ;")
+	}
+	if !slices.ContainsFunc(got.Findings, known) || strings.Contains(said, "unknown") {
+		t.Errorf("%+v %s", got, said)
+	}
 }
 
 // The clocks of a job's nodes and of this one are compared by the log.

@@ -65,10 +65,11 @@ type Set struct {
 	Source string `json:"source"`
 }
 
-// Changed returns the parameters that somebody has set, sorted by name, and names that goscr does not know.
+// Changed returns the parameters that somebody has set, sorted by name. A name that goscr does not know sets nothing: the warnings of
+// Load have it.
 func (c *Config) Changed() (list []Set) {
 	for name, v := range c.values {
-		if v.source.Level != Default {
+		if v.source.Level != Default && find(Parameters, name) != nil {
 			list = append(list, Set{name, v.text, v.source.String()})
 		}
 	}

@@ -741,7 +741,16 @@ func TestWarnings(t *testing.T) {
 	if strings.Contains(warnings[4], "mean") {
 		t.Errorf("far-fetched: %q", warnings[4])
 	}
-	// Unknown or not, what was set can be queried.
+	// What has no effect is in no list of what has, ...
+	for _, set := range cfg.Changed() {
+		if set.Name != "SCR_PREFIX" {
+			t.Errorf("%+v", set)
+		}
+	}
+	if got := cfg.ItemLines(); !slices.Equal(got, []string{"CKPT=0", "CKPT=1"}) {
+		t.Errorf("%q", got)
+	}
+	// ... but, unknown or not, what was set can be queried.
 	if got, ok, err := cfg.Query("SCR_LOCAL_SITE"); got != "here" || !ok || err != nil {
 		t.Errorf("query: %q %v %v", got, ok, err)
 	}

@@ -71,12 +71,16 @@ func linesOf(all *hash.Hash, paths map[string]string) Lines {
 }
 
 // ItemLines returns the lines of STORE, CKPT and the like that are in force, as a configuration file may have them: the
-// kinds in the order of ItemKinds, with values as they are after expansion.
+// kinds in the order of ItemKinds, with values as they are after expansion. Fields without a meaning are left out: the warnings of Load
+// have them.
 func (c *Config) ItemLines() (list []string) {
 	for _, kind := range ItemKinds {
 		for id, fields := range c.items.Get(kind.Name).All() {
 			line := kind.Name + "=" + id
 			for name := range fields.All() {
+				if kind.Fields != nil && find(kind.Fields, name) == nil {
+					continue
+				}
 				line += " " + name + "=" + fields.Text(name)
 			}
 			list = append(list, line)

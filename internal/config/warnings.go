@@ -43,6 +43,10 @@ func (r *resolver) warnings(file value) []string {
 // tells scr.py where libscr.so is.
 var otherVariables = []string{"SCR_LIB"}
 
+// UnknownVariables warns about variables of this process, as Load does for a program. Read leaves them out: scr_run would say what the
+// library says in each run.
+func UnknownVariables() []string { return unknownVariables(new(Settings).names()) }
+
 // unknownVariables warns about variables whose names begin with SCR_ and are no parameters.
 func unknownVariables(names []string) []string {
 	var list []string
