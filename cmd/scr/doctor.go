@@ -268,7 +268,7 @@ func (d *doctor) examineNodes(a allocated) {
 	}
 	if len(nodes) == 0 {
 		if a.err == nil {
-			d.add(remark, "nodes", "", "here is no allocation, so no node can be asked whether its cache is there")
+			d.add(remark, "nodes", inAllocation, "here is no allocation, so no node can be asked whether its cache is there")
 		}
 		return
 	}
@@ -283,7 +283,7 @@ func (d *doctor) examineNodes(a allocated) {
 	case err != nil:
 		d.add(caution, "nodes", "", "%w", err)
 	case len(up) < needed:
-		d.add(fault, "nodes", "", "%d of %d nodes can be used, and a run needs %d (%s)", len(up), len(nodes), needed, why)
+		d.add(fault, "nodes", moreNodes(len(nodes), needed), "%d of %d nodes can be used, and a run needs %d (%s)", len(up), len(nodes), needed, why)
 	default:
 		d.add(fine, "nodes", "", "%d of %d nodes of the allocation can be used", len(up), len(nodes))
 	}
@@ -297,8 +297,21 @@ func (d *doctor) examineNodes(a allocated) {
 		}
 	}
 	if len(gone) > 0 && d.list[0].InCache {
-		d.add(caution, "nodes", "", "%s ran on %s, which this allocation cannot use", d.record.Name, hostlist.Compress(gone))
+		names := hostlist.Compress(gone)
+		d.add(caution, "nodes", "an allocation with "+names+", if its nodes are well", "%s ran on %s, which this allocation cannot use", d.record.Name, names)
 	}
+}
+
+// inAllocation is how a user makes scr_doctor see the nodes of a job.
+const inAllocation = "scr_doctor in the allocation of the job, or with the names of its nodes in SCR_NODELIST or SCR_HOST_FILE"
+
+// moreNodes is what helps if a run needs more nodes than can be used.
+func moreNodes(known, needed int) string {
+	fewer := "; or SCR_MIN_NODES=N, if N nodes are enough for a run"
+	if known < needed { // this may not be the allocation of the job
+		return inAllocation + fewer
+	}
+	return "an allocation with other nodes in place of those that cannot be used" + fewer
 }
 
 // examineRoom compares the newest checkpoint with the free bytes in the prefix directory and in the cache, and with what memory the job's
@@ -313,24 +326,25 @@ func (d *doctor) examineRoom() {
 			onNode /= int64(len(d.record.Nodes))
 		}
 	}
-	d.compareRoom("room", "the prefix directory", d.dir, size, "")
+	d.compareRoom("room", "the prefix directory", d.dir, size, "", "SCR_PREFIX_SIZE=N in the job's environment, which keeps only the N newest checkpoints there")
 	all := onNode * int64(cfg.CacheSize+1) // one more, while a run writes it
 	what := fmt.Sprintf("%d checkpoints of SCR_CACHE_SIZE=%d, and one that is written", cfg.CacheSize, cfg.CacheSize)
 	counts := false
 	for _, base := range d.job.CacheBases() {
-		d.compareRoom("cache", "the cache of this node", base, all, what)
+		d.compareRoom("cache", "the cache of this node", base, all, what, "scr_clean on the node, which removes what ended jobs no longer need; or a lower SCR_CACHE_SIZE")
 		counts = counts || cache.InMemory(base)
 	}
 	if limit, ok := memory.Tightest(); ok {
-		level := fine
+		level, helps := fine, ""
 		if all > limit.Bytes && counts {
-			level = caution
+			level, helps = caution, "more memory for the job, a lower SCR_CACHE_SIZE, or SCR_CACHE_BASE=DIR on a local disk"
 		}
-		d.add(level, "memory", "", "a control group limits memory to %s, of which %s are free; files in a cache in memory count", report.Bytes(limit.Bytes), report.Bytes(limit.Free()))
+		d.add(level, "memory", helps, "a control group limits memory to %s, of which %s are free; files in a cache in memory count", report.Bytes(limit.Bytes), report.Bytes(limit.Free()))
 	}
 }
 
-func (d *doctor) compareRoom(area, what, dir string, needed int64, of string) {
+// compareRoom compares the free bytes of a directory with those that are needed of something. helps is what frees more.
+func (d *doctor) compareRoom(area, what, dir string, needed int64, of, helps string) {
 	for dir != "/" && exists(dir) != nil { // a job makes it
 		dir = filepath.Dir(dir)
 	}
@@ -348,10 +362,12 @@ func (d *doctor) compareRoom(area, what, dir string, needed int64, of string) {
 		}
 		text += fmt.Sprintf("; about %s are for %s", report.Bytes(needed), of)
 	}
-	if free < needed {
+	if free >= needed {
+		helps = ""
+	} else {
 		level = caution
 	}
-	d.add(level, area, "", "%s", text)
+	d.add(level, area, helps, "%s", text)
 }
 
 // examineClocks compares the clock of the node that has written the log with that of this node and of the file server.
@@ -396,7 +412,8 @@ func (d *doctor) examineMPI(program string) {
 		d.add(remark, "program", "", "%s is linked with no libscr.so: it has libscr.a, loads the library later, or does not use it", program)
 		return
 	case !filepath.IsAbs(library):
-		d.add(caution, "program", "", "%s needs %s, which is not in the directories that it names, in LD_LIBRARY_PATH, or in those of the system", program, library)
+		const helps = "LD_LIBRARY_PATH=DIR in the job's environment, or to link the program with -Wl,-rpath,DIR, for the directory DIR of libscr.so; scr_mpi --list shows which are installed"
+		d.add(caution, "program", helps, "%s needs %s, which is not in the directories that it names, in LD_LIBRARY_PATH, or in those of the system", program, library)
 		return
 	}
 	of, _, err := linkedWith(library)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/test/scavengetest"
 )
 
@@ -41,7 +42,8 @@ func TestDoctor(t *testing.T) {
 
 	c := scavengetest.New(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
 	c.Write(scavengetest.Four, 1, 2, 3)
-	doctored{dir: c.Prefix()}.says(t, 1, "problem  nodes        3 of 3 nodes can be used, and a run needs 4 (as many as the last run used)")
+	doctored{dir: c.Prefix()}.says(t, 1, "problem  nodes        3 of 3 nodes can be used, and a run needs 4 (as many as the last run used)",
+		"   try: scr_doctor in the allocation of the job, or with the names of its nodes in SCR_NODELIST or SCR_HOST_FILE; or SCR_MIN_NODES=N, if N nodes are enough for a run\n")
 	t.Setenv("SCR_NODELIST", "n1,n2,n3,n4")
 	d := doctored{dir: c.Prefix()}
 	d.says(t, 0, "ok       checkpoints  the next run is offered ckpt.3, from the caches of the nodes; it is not in the prefix directory")
@@ -121,6 +123,17 @@ func TestDoctor_MistypedSettings(t *testing.T) {
 	}
 }
 
+// Where room is scarce, it says what frees some.
+func TestDoctor_Room(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1)
+	const large = int64(1) << 60
+	d := dataset.New(2, "ckpt.2", dataset.Checkpoint, 2, dataset.Owner{}, time.Now())
+	d.SetTotals(4, large)
+	must(t, prefix.UpdateIndex(c.Prefix(), func(x *prefix.Index) error { x.Add(d, true, time.Now()); return nil }))
+	doctored{dir: c.Prefix()}.says(t, 1, "warning  room ", "try: SCR_PREFIX_SIZE=N in the job's environment", "warning  cache ", "try: scr_clean on the node")
+}
+
 // The clocks of a job's nodes and of this one are compared by the log.
 func TestDoctor_Clocks(t *testing.T) {
 	dir, text := logged(t)
@@ -168,5 +181,6 @@ func TestDoctor_MPI(t *testing.T) {
 	program("alone").says(t, 0, "is linked with no libscr.so")
 	program("none.c").says(t, 0, "note     program      the libraries of "+at("none.c")+" are unknown")
 	must(t, os.Remove(at("libscr.so")))
-	program("right").says(t, 0, "warning  program ", "needs libscr.so, which is not in the directories that it names")
+	program("right").says(t, 0, "warning  program ", "needs libscr.so, which is not in the directories that it names",
+		"   try: LD_LIBRARY_PATH=DIR in the job's environment, or to link the program with -Wl,-rpath,DIR")
 }
