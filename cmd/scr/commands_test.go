@@ -15,6 +15,7 @@ import (
 
 	"github.com/goscr/goscr/internal/lifecycle/background"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/test/oldtest"
 	"github.com/goscr/goscr/test/scavengetest"
@@ -173,6 +174,34 @@ func TestIndex_Chosen(t *testing.T) {
 		run(t, 0, "scr_index", "-p", c.Prefix(), option, "ckpt.2")
 		offers(2)
 		offers(2)
+	}
+}
+
+// Each change says from what the next run restarts, and nothing on standard output.
+func TestIndex_SaysWhatIsNext(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=2")
+	c.Write(scavengetest.Four, 1, 2, 3)
+	says := func(want string, argv ...string) {
+		t.Helper()
+		out, said := run(t, 0, append([]string{"scr_index", "-p", c.Prefix()}, argv...)...)
+		if out != "" || said != "scr_index: the next run "+want+"\n" {
+			t.Errorf("%q: %q %q, want %q", argv, out, said, want)
+		}
+	}
+	says("restarts from ckpt.2", "--current", "ckpt.2")
+	says("restarts from ckpt.3", "--drop", "ckpt.2") // the choice ends with it
+	says("restarts from ckpt.1", "--current", "ckpt.1")
+	says("restarts from ckpt.1", "--drop-after", "ckpt.1")
+	says("restarts from ckpt.3, if the caches of the nodes are as the last run left them", "--drop", "ckpt.1")
+
+	must(t, prefix.UpdateIndex(c.Prefix(), func(x *prefix.Index) error {
+		x.Add(dataset.New(4, "ckpt.4", dataset.Checkpoint, 4, dataset.Owner{}, time.Now()), true, time.Now())
+		return nil
+	}))
+	must(t, os.Remove(c.Path(".scr/flush.scr")))
+	says("starts from the beginning: there is no checkpoint from which it can restart", "--drop", "ckpt.4")
+	if _, said := run(t, 1, "scr_index", "-p", c.Prefix(), "--drop", "ckpt.4"); strings.Contains(said, "next run") {
+		t.Error(said)
 	}
 }
 

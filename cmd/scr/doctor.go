@@ -197,14 +197,13 @@ func (d *doctor) examineJob() {
 
 // examineCheckpoints says what the next run is offered, and why nothing newer. x is the index.
 func (d *doctor) examineCheckpoints(x *prefix.Index) {
-	offered := slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Problem == "" })
 	located, err := prefix.Locations(d.dir)
 	if err != nil {
 		d.add(caution, "checkpoints", "", "what is in the caches is unknown: %w", err)
 	}
-	if e, ok := prefix.Chosen(x); ok && e.Holds(x, located, nil) {
-		offered = slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Seq == e.Of.ID && s.Name == e.Of.Name })
-		d.add(remark, "checkpoints", "", "a user has chosen %s with scr_index; the next run leaves newer ones out", e.Of.Name)
+	offered, chosen := nextOffered(d.list, x, located)
+	if chosen {
+		d.add(remark, "checkpoints", "", "a user has chosen %s with scr_index; the next run leaves newer ones out", d.list[offered].Name)
 	}
 	for i, s := range d.list {
 		if i == offered {

@@ -29,7 +29,8 @@ reads a newer one than the current one, unless the program has refused that.
 
 --current and --drop-after choose the checkpoint of the next restart, as SCR_CURRENT does: the next run restarts from it even if
 the cache has a newer one, which then leaves the cache. The choice ends when that run begins its first dataset. It has no effect
-if a job completes another dataset before that run begins. --current with the name of the newest one withdraws it.
+if a job completes another dataset before that run begins. --current with the name of the newest one withdraws it, and so does
+--drop of the chosen one. After these options, a line on standard error says from what the next run restarts.
 
 The list has these columns. DSET: the number of the dataset. VALID: whether a restart may read it in the prefix directory, a dash if it is only in the cache. FLUSHED: the time at
 which it was complete in the prefix directory, or at which an incomplete flush began. CUR: a star for the current
@@ -92,11 +93,11 @@ If the dataset was flushed completely before the job died, it only enters it. Yo
 			case "build":
 				return x.build(*build)
 			case "drop":
-				return x.drop(*drop)
+				return thenNext(x.err, path, x.drop(*drop))
 			case "drop-after":
-				return x.dropAfter(*after)
+				return thenNext(x.err, path, x.dropAfter(*after))
 			case "current":
-				return x.setCurrent(*current)
+				return thenNext(x.err, path, x.setCurrent(*current))
 			case "verify":
 				return x.verify(args)
 			case "expand":
