@@ -201,9 +201,13 @@ func (d *doctor) examineCheckpoints(x *prefix.Index) {
 	if err != nil {
 		d.add(caution, "checkpoints", "", "what is in the caches is unknown: %w", err)
 	}
-	offered, chosen := nextOffered(d.list, x, located)
+	offered, chosen := nextOffered(d.list, x, located, true)
 	if chosen {
 		d.add(remark, "checkpoints", "", "a user has chosen %s with scr_index; the next run leaves newer ones out", d.list[offered].Name)
+	}
+	if offered >= 0 && !d.list[offered].InPrefix && d.allGone() {
+		d.add(caution, "checkpoints", "", "%s is only in the caches of %s, and none of these nodes can be used", d.list[offered].Name, hostlist.Compress(d.status.Gone))
+		offered, _ = nextOffered(d.list, x, located, false)
 	}
 	for i, s := range d.list {
 		if i == offered {
@@ -225,6 +229,11 @@ func (d *doctor) examineCheckpoints(x *prefix.Index) {
 	default:
 		d.add(remark, "checkpoints", "", "there is no checkpoint: the next run starts from the beginning")
 	}
+}
+
+// allGone reports whether nodes were asked that have the caches, and all of them are gone.
+func (d *doctor) allGone() bool {
+	return d.status != nil && len(d.status.Asked) > 0 && len(d.status.Gone) == len(d.status.Asked)
 }
 
 // remedy is the command that may make a checkpoint usable, "" if there is none. e is its entry in the index.

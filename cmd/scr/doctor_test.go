@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +134,39 @@ func TestDoctor_Room(t *testing.T) {
 	d.SetTotals(4, large)
 	must(t, prefix.UpdateIndex(c.Prefix(), func(x *prefix.Index) error { x.Add(d, true, time.Now()); return nil }))
 	doctored{dir: c.Prefix()}.says(t, 1, "warning  room ", "try: SCR_PREFIX_SIZE=N in the job's environment", "warning  cache ", "try: scr_clean on the node")
+}
+
+// If none of the nodes that have the newest checkpoint can be used, the next run is offered one of the prefix directory.
+func TestDoctor_AllNodesAreGone(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4", "SCR_RECORD=1", "SCR_LOG_ENABLE=1", "SCR_LOG_SYSLOG_ENABLE=0", "SCR_LOG_TXT_ENABLE=1")
+	c.Write(scavengetest.Four, 1, 2, 3)
+	log, err := os.OpenFile(c.Path(".scr/log"), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = fmt.Fprintf(log, "%s: host=a, jobid=job, event=RUN_END, note=\"died\", run=1, status=137, signal=9\n", time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+	must(t, errors.Join(err, log.Close()))
+	bin := t.TempDir()
+	// It stands for nodes: those of the variable DOWN do not answer.
+	must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(`#!/bin/sh
+while [ "$1" = -n ] || [ "$1" = -o ]; do [ "$1" = -n ] || shift; shift; done
+case $DOWN in *$1*) echo "ssh: connect to host $1 port 22: No route to host" >&2; exit 255 ;; esac
+echo scr_check_node: PASS
+`), 0o777))
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	t.Setenv("SCR_REMOTE_SHELL", "SSH")
+	t.Setenv("SCR_NODELIST", "a,b,c,d")
+	for down, wants := range map[string][]string{
+		"abc": {"the next run is offered ckpt.3 if the caches of the nodes are as the last run left them"},
+		"abcd": {"warning  checkpoints  ckpt.3 is only in the caches of a,b,c,d, and none of these nodes can be used\n",
+			"ok       checkpoints  the next run is offered ckpt.2, from the prefix directory\n"},
+	} {
+		t.Setenv("DOWN", down)
+		out, _ := run(t, 1, "scr_doctor", c.Prefix())
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s are down: nothing of %q:\n%s", down, want, out)
+			}
+		}
+	}
 }
 
 // The clocks of a job's nodes and of this one are compared by the log.

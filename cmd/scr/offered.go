@@ -10,14 +10,17 @@ import (
 )
 
 // nextOffered returns which of the checkpoints of a list the next run is offered, -1 if none, and whether a user has chosen it. x is the
-// index, and located are the datasets of flush.scr.
-func nextOffered(list []snapshot.Snapshot, x *prefix.Index, located []prefix.Located) (at int, chosen bool) {
+// index, and located are the datasets of flush.scr. caches says whether there may be what is in the caches.
+func nextOffered(list []snapshot.Snapshot, x *prefix.Index, located []prefix.Located, caches bool) (at int, chosen bool) {
 	if e, ok := prefix.Chosen(x); ok && e.Holds(x, located, nil) {
 		at = slices.IndexFunc(list, func(s snapshot.Snapshot) bool { return s.Seq == e.Of.ID && s.Name == e.Of.Name })
 		return at, at >= 0
 	}
 	first, _ := x.Next(0) // a run fetches none that is newer
-	return slices.IndexFunc(list, func(s snapshot.Snapshot) bool { return s.Problem == "" && (s.InCache || s.Seq <= first.ID) }), false
+	at = slices.IndexFunc(list, func(s snapshot.Snapshot) bool {
+		return s.Problem == "" && (caches && s.InCache || s.InPrefix && s.Seq <= first.ID)
+	})
+	return at, false
 }
 
 // thenNext writes, if a change to the index of a prefix directory was made without an error, from what the next run restarts: a change may
@@ -48,7 +51,7 @@ func nextRestart(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at, _ := nextOffered(list, x, located)
+	at, _ := nextOffered(list, x, located, true)
 	switch {
 	case at < 0:
 		return "the next run starts from the beginning: there is no checkpoint from which it can restart", nil
