@@ -305,8 +305,11 @@ func (d *doctor) examineNodes(a allocated) {
 		}
 	}
 	if len(gone) > 0 && d.list[0].InCache {
-		names := hostlist.Compress(gone)
-		d.add(caution, "nodes", "an allocation with "+names+", if its nodes are well", "%s ran on %s, which this allocation cannot use", d.record.Name, names)
+		helps := ""
+		if missing := hostlist.Minus(gone, nodes); len(missing) > 0 {
+			helps = "an allocation that has " + hostlist.Compress(missing)
+		}
+		d.add(caution, "nodes", helps, "%s ran on %s, which this allocation cannot use", d.record.Name, hostlist.Compress(gone))
 	}
 }
 

@@ -166,7 +166,13 @@ echo scr_check_node: PASS
 				t.Errorf("%s are down: nothing of %q:\n%s", down, want, out)
 			}
 		}
+		if strings.Contains(out, "an allocation that has") {
+			t.Error(out)
+		}
 	}
+	t.Setenv("DOWN", "a")
+	t.Setenv("SCR_NODELIST", "a,b,e,f")
+	doctored{dir: c.Prefix(), options: []string{"--program", "none"}}.says(t, 0, "ckpt.3 ran on c,d, which this allocation cannot use\n", "   try: an allocation that has c,d\n")
 }
 
 // The clocks of a job's nodes and of this one are compared by the log.
