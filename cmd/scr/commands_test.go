@@ -391,7 +391,7 @@ func TestIndex_Repair(t *testing.T) {
 	if _, said := run(t, 1, "scr_index", "-p", c.Prefix()); !strings.Contains(said, "scr_index --repair -p '"+c.Prefix()+"'") {
 		t.Error(said)
 	}
-	if _, said := run(t, 0, "scr_index", "-p", c.Prefix(), "--repair"); !strings.Contains(said, "scr.dataset.2/summary.scr") || !strings.Contains(said, "2 datasets") {
+	if _, said := run(t, 0, "scr_index", "-p", c.Prefix(), "--repair"); !strings.Contains(said, "scr.dataset.2/summary.scr") || !strings.Contains(said, "the new index has 2 datasets; it does not know from which of them a restart has failed") {
 		t.Error(said)
 	}
 	out, _ := run(t, 0, "scr_index", "-p", c.Prefix())
@@ -410,6 +410,17 @@ func TestIndex_Repair(t *testing.T) {
 	}
 	run(t, 0, "scr_index", "-p", c.Prefix(), "--repair")
 	c.Restarts(4, 3)
+}
+
+// Where no job has been, --repair makes nothing.
+func TestIndex_RepairOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	if _, said := run(t, 1, "scr_index", "-p", dir, "--repair"); !strings.Contains(said, "there is no "+filepath.Join(dir, ".scr")+": no job has used "+dir) {
+		t.Error(said)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+		t.Errorf("%v %v", list, err)
+	}
 }
 
 // Whatever stands in the place of the index, there is one way out; and of several who

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -492,6 +494,10 @@ func (x index) expand(name string) error {
 }
 
 func (x index) repair() error {
+	used := filepath.Join(x.dir, prefix.Metadata)
+	if errors.Is(exists(used), fs.ErrNotExist) && errors.Is(exists(filepath.Join(x.dir, "index.scr")), fs.ErrNotExist) { // that of SCR 1.1
+		return fmt.Errorf("there is no %s: no job has used %s as its prefix directory, so there is no index to repair; -p or SCR_PREFIX names another one", used, x.dir)
+	}
 	r, err := prefix.RepairIndex(x.dir)
 	for _, e := range r.Bad {
 		x.warn("scr_index")(fmt.Errorf("left out: %w", e))
@@ -503,7 +509,7 @@ func (x index) repair() error {
 		fmt.Fprintf(x.err, "scr_index: the index of %s can be read; nothing is changed\n", x.dir)
 		return nil
 	}
-	fmt.Fprintf(x.err, "scr_index: new index with %s; of earlier restarts that failed nothing is known any more\n", report.Count(len(r.List), "dataset"))
+	fmt.Fprintf(x.err, "scr_index: the new index has %s; it does not know from which of them a restart has failed\n", report.Count(len(r.List), "dataset"))
 	if r.Aside != "" {
 		fmt.Fprintf(x.err, "scr_index: the old one is now %s\n", r.Aside)
 	}
