@@ -412,6 +412,27 @@ func TestIndex_Repair(t *testing.T) {
 	c.Restarts(4, 3)
 }
 
+// A dataset of the cache that is incomplete in the prefix directory has a reason.
+func TestIndex_WhyNotFlushed(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error {
+		for id, places := range map[int][]prefix.Location{1: nil, 2: {prefix.InCache}, 3: {prefix.InCache, prefix.Flushing}} {
+			d := dataset.New(id, scavengetest.Name(id), dataset.Checkpoint, id, dataset.Owner{}, now)
+			x.Add(d, false, now)
+			for _, p := range places {
+				must(t, prefix.Locate(dir, d, p, true))
+			}
+		}
+		return nil
+	}))
+	out, said := run(t, 0, "scr_index", "-p", dir)
+	want := "dataset 3 (ckpt.3): it is being flushed, or the flush was interrupted\n" +
+		"dataset 2 (ckpt.2): the flush has failed or was interrupted, or scr_copy has not ended; it is in the cache\n"
+	if strings.Count(out, " NO ") != 3 || said != want {
+		t.Errorf("%s%s", out, said)
+	}
+}
+
 // Where no job has been, --repair makes nothing.
 func TestIndex_RepairOfNothing(t *testing.T) {
 	dir := t.TempDir()

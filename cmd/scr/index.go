@@ -39,9 +39,9 @@ which it was complete in the prefix directory, or at which an incomplete flush b
 dataset. AGE: the time since the program began to write it. SIZE: the size of its files. JOB: the id of the job that
 wrote it. PLACE: its places in the job's record: prefix, cache, flushing. NAME. Datasets that are only in the cache are
 not in the index, but the list has them, because a restart on the same nodes may use them. The list also has checkpoints
-that SCR 1.1 left in the prefix directory, under the names of their directories. Lines on standard error give the reason
-why a dataset is not valid: a newer dataset with the same file names has replaced some of its files; a flush was
-interrupted after its last copy; or a restart failed, with the time and the reason (the program could not restart, or
+that SCR 1.1 left in the prefix directory, under the names of their directories. Lines on standard error give the reason, if it is known,
+why a dataset is not valid: a newer dataset with the same file names has replaced some of its files; its flush goes on, has
+failed or was interrupted; or a restart failed, with the time and the reason (the program could not restart, or
 died, or goscr could not fetch the files).
 
 --build makes a dataset usable that scr_copy has copied. It checks that all files of all ranks are there, rebuilds
@@ -165,6 +165,9 @@ func (x index) known() (list []listed, err error) {
 			l.Place = append(l.Place, "prefix")
 		}
 		l.Place = append(l.Place, placesOf(places, e.Dataset)...)
+		if !e.Complete && !e.Bypass() {
+			l.Why = cmp.Or(l.Why, unflushed(l.Place))
+		}
 		list = append(list, l)
 	}
 	for _, p := range places {
@@ -204,6 +207,18 @@ func placesOf(all []prefix.Located, d dataset.Dataset) (places []string) {
 		}
 	}
 	return places
+}
+
+// unflushed returns why a dataset that is in these places is incomplete in the prefix directory, "" if that is not known. The index does not
+// tell a flush from scr_copy.
+func unflushed(places []string) string {
+	switch {
+	case slices.Contains(places, "flushing"):
+		return "it is being flushed, or the flush was interrupted"
+	case slices.Contains(places, "cache"):
+		return "the flush has failed or was interrupted, or scr_copy has not ended; it is in the cache"
+	}
+	return ""
 }
 
 // read reads the index. A missing index is an error if there was one.
