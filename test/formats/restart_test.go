@@ -357,8 +357,11 @@ func TestIndex(t *testing.T) {
 			l.Why = "a restart from it failed on 2026-01-02T03:04:05: the program died while it read it"
 		})
 		cases[version+"/compressed"] = as(func(l *listed) { l.Compressed, l.Bytes = true, 3657 })
-		cases[version+"/flushing"] = as(func(l *listed) { l.Valid, l.Complete, l.Current = false, false, false })
-		cases[version+"/scavenged"] = cases[version+"/flushing"]
+		incomplete := func(why string) []listed {
+			return as(func(l *listed) { l.Valid, l.Complete, l.Current, l.Why = false, false, false, why })
+		}
+		cases[version+"/flushing"] = incomplete("it is being flushed, or the flush was interrupted")
+		cases[version+"/scavenged"] = incomplete("the flush has failed or was interrupted, or scr_copy has not ended; it is in the cache")
 	}
 	cases[current+"/replaced"] = []listed{
 		{ID: 2, Name: "ckpt.2", Valid: true, Complete: true, Current: true, Checkpoint: true, Flushed: "2026-01-02T03:04:05", Files: 8, Bytes: 200},
