@@ -390,6 +390,18 @@ func TestLinks(t *testing.T) {
 	if n := len(strings.Fields(readme)); n > 700 {
 		t.Errorf("README.md has %d words; 700 is the limit, so that it is read", n)
 	}
+	words := len(strings.Fields(readme))
+	for _, page := range pages {
+		for line := range strings.Lines(read(t, "docs/"+page)) {
+			if page != "config.md" || !strings.HasPrefix(line, "| ") { // its tables are generated
+				words += len(strings.Fields(line))
+			}
+		}
+	}
+	t.Logf("%d words in README.md and the pages, without the tables of config.md", words)
+	if words > 30000 {
+		t.Errorf("README.md and the pages have %d words; 30,000 is the limit", words)
+	}
 	decisions, err := filepath.Glob("decisions/*.md")
 	if err != nil || len(decisions) == 0 {
 		t.Fatal(decisions, err)

@@ -225,7 +225,7 @@ var Sections = []Section{
 		{Name: "SCR_CR_LIMIT_ABORT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: with `SCR_CR_THREAD=0`, a function that takes longer than `SCR_CR_LIMIT_SECONDS` ends the job, by `MPI_Abort`"},
 		{Name: "SCR_CR_IMAGE", Type: Text, Unset: "none", Example: "criu",
-			Help: "what saves the process `%p` to files in the directory `%d`: a command for `/bin/sh`, such as `save-process %p %d` (in the environment, since a file can have no value with blanks), or `criu`; for [`scr_image`](use.md#programs-that-know-nothing-of-checkpoints). If its status is not 0 on a rank, or if it takes more than `SCR_CR_LIMIT_SECONDS`, there is no checkpoint"},
+			Help: "what saves the process `%p` to files in the directory `%d`: a command for `/bin/sh`, such as `save-process %p %d` (in the environment, since a file can have no value with blanks), or `criu`; for [`scr_image`](inside.md#programs-that-know-nothing-of-checkpoints). If its status is not 0 on a rank, or if it takes more than `SCR_CR_LIMIT_SECONDS`, there is no checkpoint"},
 		{Name: "SCR_CR_IMAGE_RESTORE", Type: Text, Unset: "none; for `SCR_CR_IMAGE=criu` that of CRIU", Example: "/opt/images/restore",
 			Help: "what starts the process again from the files in `%d`, writes its number to the file `%i`, and ends when the process ends, with its status; such as `load-process %d %i`, in the environment. If `%i` is not there after `SCR_CR_LIMIT_SECONDS`, goscr ends the command, and the checkpoint counts as failed. `%%` stands for a percent sign"},
 		{Name: "SCR_CR_DEBUG", Type: Bool, Default: "0", Example: "1",

@@ -9,7 +9,7 @@ type section struct {
 // sections are all sections of the site. The decisions follow the last one, by their names.
 var sections = []section{
 	{"Start", []string{"../README", "start", "port"}},
-	{"Use", []string{"use", "variables", "online", "bindings", "run", "shared-files", "debugging", "upgrade"}},
+	{"Use", []string{"use", "variables", "online", "bindings", "inside", "run", "shared-files", "debugging", "upgrade"}},
 	{"Choose", []string{"choose", "reliability", "performance", "differences"}},
 	{"Run a cluster", []string{"cluster", "logging", "scale"}},
 	{"Trouble", []string{"trouble"}},
