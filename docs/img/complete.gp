@@ -2,7 +2,7 @@
 reset
 set terminal svg size 640,320 font "sans-serif,13" background "white"
 set output "complete.svg"
-set title "Protecting a checkpoint takes 1.3 to 2.1 times as long as writing it"
+set title "Protecting a checkpoint takes 1.2 to 2.0 times as long as writing it"
 set datafile separator "\t"
 set style data histograms
 set style histogram rowstacked
