@@ -168,48 +168,45 @@ func TestBeginning_OtherInput(t *testing.T) {
 }
 
 // A run that cannot restart from the newest checkpoint, because it was only in caches that are lost, says so: once, whether there
-// is an older one or none. A run says nothing if the user wants an older one.
+// is an older one or none. A run says nothing if the user wants an older one, or nothing of the caches.
 func TestBeginning_NewestIsLost(t *testing.T) {
 	t.Parallel()
-	ask := func(want string) func(*Session, int) error {
-		return func(s *Session, rank int) error {
-			for range 2 {
-				if name, _, err := s.HaveRestart(); err != nil || name != want {
-					return fmt.Errorf("offered %q, %w", name, err)
-				}
+	const lost = ", and these nodes have too little of it, or this run cannot use it"
+	for name, test := range map[string]struct {
+		first, then, want string // the flush of steps 1 and 2, a setting of the last run, and what that is offered
+		says              string // "": nothing
+	}{
+		"there is none":                {"SCR_FLUSH=0", "SCR_FLUSH=0", "", "THE RUN STARTS FROM THE BEGINNING, although ckpt.3 was complete in the caches of an earlier run, and was not flushed: " + lost[len(", and "):]},
+		"there is an older one":        {"SCR_FLUSH=2", "SCR_FLUSH=0", "ckpt.2", "this run restarts from ckpt.2: ckpt.3 is newer, but was only in the caches of an earlier run" + lost},
+		"the user wants the older one": {"SCR_FLUSH=2", "SCR_CURRENT=ckpt.2", "ckpt.2", ""},
+		"the user wants no cache":      {"SCR_FLUSH=2", "SCR_CACHE_PURGE=1", "ckpt.2", ""},
+		"the user wants neither":       {"SCR_FLUSH=0", "SCR_CACHE_PURGE=1", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, test.first)
+			c.job(four, steps(1, 2))
+			c.set("SCR_FLUSH=0")
+			c.job(four, steps(3))
+			if test.then != "SCR_CACHE_PURGE=1" {
+				c.lose(four...)
 			}
-			return nil
-		}
-	}
-	c := newCluster(t, "SCR_FLUSH=0")
-	c.job(four, steps(1, 2))
-	c.lose(four...)
-	c.job(four, ask(""))
-	const none = "THE RUN STARTS FROM THE BEGINNING, although ckpt.2 was complete in the caches of an earlier run, and was not flushed: these nodes have too little of it, or this run cannot use it"
-	if n := strings.Count(c.said(), none); n != 1 {
-		t.Errorf("%d times: %s", n, c.said())
-	}
-
-	c = newCluster(t, "SCR_FLUSH=2")
-	c.job(four, steps(1, 2))
-	c.set("SCR_FLUSH=0")
-	c.job(four, steps(3))
-	c.lose(four...)
-	c.job(four, ask("ckpt.2"))
-	const newer = "this run restarts from ckpt.2: ckpt.3 is newer, but was only in the caches of an earlier run, and these nodes have too little of it, or this run cannot use it"
-	if n := strings.Count(c.said(), newer); n != 1 {
-		t.Errorf("%d times: %s", n, c.said())
-	}
-
-	c = newCluster(t, "SCR_FLUSH=2")
-	c.job(four, steps(1, 2))
-	c.set("SCR_FLUSH=0")
-	c.job(four, steps(3))
-	c.lose(four...)
-	c.set("SCR_CURRENT=ckpt.2")
-	c.job(four, ask("ckpt.2"))
-	if strings.Contains(c.said(), "is newer") {
-		t.Error(c.said())
+			c.set(test.then)
+			c.job(four, func(s *Session, rank int) error {
+				for range 2 {
+					if got, _, err := s.HaveRestart(); err != nil || got != test.want {
+						return fmt.Errorf("offered %q, %w", got, err)
+					}
+				}
+				return nil
+			})
+			said, times := c.said(), 1
+			if test.says == "" {
+				times = 0
+			}
+			if n := strings.Count(said, "earlier run"); n != times || !strings.Contains(said, test.says) {
+				t.Errorf("%d times: %s", n, said)
+			}
+		})
 	}
 }
 

@@ -494,8 +494,10 @@ func (s *Session) compareWithIndex() error {
 		if s.protection.weakest() == nil { // there is nothing to flush
 			every = 0
 		}
-		if err := s.prefix.Spare(restart.SeekLost(s.restart, x, list)); err != nil {
-			return err
+		if !s.config.CachePurge { // the user wants nothing of the caches
+			if err := restart.SeekLost(s.restart, x, list); err != nil {
+				return err
+			}
 		}
 		if err := s.prefix.Spare(prefix.BeginRun(s.prefix.Dir, cached, every, time.Now())); err != nil {
 			return err
