@@ -143,7 +143,8 @@ func TestIndex(t *testing.T) {
 	if out, errors := run(t, 0, "scr_index", "-p", dir); out != "" || !strings.Contains(errors, "no datasets in "+dir) {
 		t.Errorf("%q %q", out, errors)
 	}
-	when := time.Date(2026, 11, 21, 12, 30, 0, 0, time.Local)
+	when := time.Now().Add(-3 * time.Hour).Truncate(time.Second) // no date: its age would be that of another dataset on some day
+	flushed := when.Format("2006-01-02T15:04:05")
 	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error {
 		for id, name := range []string{1: "one", 2: "two two", 3: "three", 10: "ten"} {
 			if name != "" {
@@ -167,8 +168,8 @@ func TestIndex(t *testing.T) {
 	at(3, "another", now.Add(-5*time.Minute), prefix.InCache)
 	at(12, "gone", now)
 	want := []string{"DSET VALID FLUSHED CUR AGE SIZE JOB PLACE NAME", "11 - - 8.0days 3.0MiB job_7 cache,flushing eleven",
-		"10 YES 2026-11-21T12:30:00 AGE 0B - prefix,cache ten", "3 NO 2026-11-21T12:30:00 AGE 0B - - three", "3 - - 300s 3.0MiB job_7 cache another",
-		"2 YES 2026-11-21T12:30:00 * AGE 0B - prefix two two", "1 NO 2026-11-21T12:30:00 AGE 0B - prefix one"}
+		"10 YES " + flushed + " AGE 0B - prefix,cache ten", "3 NO " + flushed + " AGE 0B - - three", "3 - - 300s 3.0MiB job_7 cache another",
+		"2 YES " + flushed + " * AGE 0B - prefix two two", "1 NO " + flushed + " AGE 0B - prefix one"}
 	age := strings.ReplaceAll(page.Span(now.Sub(when).Seconds()), " ", "")
 	t.Setenv("SCR_PREFIX", dir)
 	for _, argv := range [][]string{{"scr_index"}, {"scr_index", "-l"}, {"scr_index", "--list"}, {"scr", "index", "--prefix", dir}, {"scr_index", "-p", dir, "-l"}} {
@@ -181,7 +182,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("%q:\n%s", argv, out)
 		}
 	}
-	const why = "a restart from it failed on 2026-11-21T12:30:00: a test"
+	why := "a restart from it failed on " + flushed + ": a test"
 	if _, errors := run(t, 0, "scr_index"); errors != "dataset 1 (one): "+why+"\n" {
 		t.Errorf("%q", errors)
 	}
