@@ -3,6 +3,7 @@
 package docs
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -10,10 +11,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
 )
 
 // root of the repository.
@@ -628,12 +631,29 @@ func TestDefaults(t *testing.T) {
 	ordinals := map[string]string{"10": "10th", "8": "8th", "5": "5th"}
 	words := map[string]string{"10": "tenth", "8": "eighth", "5": "fifth"}
 	numbers := map[string]string{"1": "one", "2": "two", "3": "three", "4": "four", "8": "eight"}
-	every := defaults["SCR_FLUSH"]
+	every, kept := defaults["SCR_FLUSH"], defaults["SCR_CACHE_SIZE"]
+	room, err := strconv.Atoi(kept) // with the dataset that is being written
+	if err != nil {
+		t.Fatal(err)
+	}
+	room++
+	members, err := strconv.Atoi(defaults["SCR_SET_SIZE"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofAll := fmt.Sprintf("%d × %d/%d, or about %.1f times", room, members, members-1, float64(room*members)/float64(members-1))
+	rs, losses := reddesc.Stored{Params: reddesc.Params{Type: "RS"}, Members: members}, []int{}
+	for rs.Tolerates(append(losses, len(losses))) {
+		losses = append(losses, len(losses))
+	}
+	lost := strconv.Itoa(len(losses))
 	for page, sentences := range map[string][]string{
-		"docs/use.md":     {"XOR over sets of at least " + defaults["SCR_SET_SIZE"] + " nodes", "every " + ordinals[every] + " checkpoint", "the " + numbers[defaults["SCR_CACHE_SIZE"]] + " newest checkpoints"},
-		"docs/cluster.md": {numbers[defaults["SCR_CACHE_SIZE"]] + " datasets, XOR in sets of " + numbers[defaults["SCR_SET_SIZE"]]},
-		"docs/choose.md":  {"The default is every " + words[every] + " checkpoint"},
-		"docs/start.md":   {"every " + words[every] + ", and the last one"},
+		"README.md":       {"room for " + numbers[strconv.Itoa(room)] + " checkpoints", "each set of at least " + defaults["SCR_SET_SIZE"] + " nodes can lose one"},
+		"docs/use.md":     {"XOR over sets of at least " + defaults["SCR_SET_SIZE"] + " nodes", "every " + ordinals[every] + " checkpoint", "the " + numbers[kept] + " newest checkpoints", lost + " for `RS`"},
+		"docs/cluster.md": {numbers[kept] + " datasets, XOR in sets of " + numbers[defaults["SCR_SET_SIZE"]], ofAll},
+		"docs/choose.md":  {"The default is every " + words[every] + " checkpoint", "| `RS` | " + numbers[lost] + " lost nodes"},
+		"docs/start.md":   {"every " + words[every] + ", and the last one", "the " + numbers[kept] + " newest checkpoints are in the cache"},
+		"docs/scale.md":   {"XOR in sets of " + defaults["SCR_SET_SIZE"] + " and " + numbers[kept] + " datasets in the cache"},
 		"docs/trouble.md": {"Every " + words[every] + " checkpoint"},
 	} {
 		for _, sentence := range sentences {
