@@ -189,7 +189,8 @@ func TestIndex_SaysWhatIsNext(t *testing.T) {
 		}
 	}
 	says("restarts from ckpt.2", "--current", "ckpt.2")
-	says("restarts from ckpt.3", "--drop", "ckpt.2") // the choice ends with it
+	says("restarts from ckpt.1", "--drop", "ckpt.2") // and not from what the user has gone back from
+	says("restarts from ckpt.3", "--current", "ckpt.3")
 	says("restarts from ckpt.1", "--current", "ckpt.1")
 	says("restarts from ckpt.1", "--drop-after", "ckpt.1")
 	says("restarts from ckpt.3, if the caches of the nodes are as the last run left them", "--drop", "ckpt.1")

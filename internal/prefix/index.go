@@ -387,19 +387,17 @@ func (x *Index) Remove(name string) bool {
 	return ok
 }
 
-// passOver is called when a dataset is of no use any more. If it was current, and newer than
-// all usable checkpoints, the newest of these becomes current; if there is a newer one, none
-// does, and the next restart begins with the newest.
+// passOver is called when a dataset is of no use any more. If it was current, the newest usable
+// checkpoint that is older becomes current, as with SCR 3.1: who has gone back to an older one does not
+// want those after it. If there is none, the next restart begins with the newest.
 func (x *Index) passOver(id int) {
 	if !x.ByID(id).Current {
 		return
 	}
 	x.UnsetCurrent()
 	for _, e := range x.Entries() {
-		if e.ID != id && e.usable() {
-			if e.ID < id {
-				x.setCurrent(e.Name)
-			}
+		if e.ID < id && e.usable() {
+			x.setCurrent(e.Name)
 			return
 		}
 	}
