@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -48,21 +49,18 @@ nodes, with --offline not. It changes nothing. It does not read the files of che
 		offline := flags.Bool("offline", false, "ask no node")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
-			if len(args) == 1 && *dir == "" {
-				*dir, args = args[0], nil
-			}
-			if err := noArguments(args); err != nil {
-				return err
-			}
-			path, err := prefixDir(*dir)
+			option, err := orArgument(*dir, args)
 			if err != nil {
 				return err
 			}
-			d, err := examine(c, path, *program, *offline)
+			if _, _, err := config.Read(""); option == "" && err != nil { // examine says what is wrong
+				option = cmp.Or(os.Getenv("SCR_PREFIX"), ".")
+			}
+			path, err := prefixDir(option)
 			if err != nil {
 				return err
 			}
-			return d.show(f)
+			return examine(c, path, *program, *offline).show(f)
 		}
 	},
 }
@@ -74,8 +72,8 @@ type doctor struct {
 	status   *jobstatus.Status
 	list     []snapshot.Snapshot // newest first
 	record   *snapshot.Record    // of the newest checkpoint with one, nil if there is none
-	job      *jobrun.Job
-	warnings []string // about the configuration
+	job      *jobrun.Job         // nil if the configuration is wrong
+	warnings []string            // about the configuration
 	findings []finding
 }
 
@@ -123,17 +121,13 @@ func (d *doctor) show(f *facts) error {
 }
 
 // examine makes all examinations, in the order in which they are shown.
-func examine(c *context, dir, program string, offline bool) (*doctor, error) {
+func examine(c *context, dir, program string, offline bool) *doctor {
 	d := &doctor{dir: dir, now: time.Now()}
 	var err error
-	if _, d.warnings, err = config.Read(dir); err != nil {
-		return nil, err
+	if d.job, d.warnings, err = c.openQuietly(dir); err != nil {
+		d.add(fault, "settings", "", "no run and no other command starts: %w", err)
 	}
 	d.warnings = append(d.warnings, config.UnknownVariables()...)
-	c.ignored = append(c.ignored, d.warnings...) // they are findings, so openJob need not print them
-	if d.job, err = c.openJob(dir); err != nil {
-		return nil, err
-	}
 	nodes := d.ask(c, offline)
 	if d.status, err = jobstatus.Read(dir, d.now); err != nil {
 		d.add(fault, "job", "scr_index -p "+dir+" --repair", "%w", err)
@@ -164,7 +158,7 @@ func examine(c *context, dir, program string, offline bool) (*doctor, error) {
 	d.examineClocks()
 	d.examineMPI(program)
 	d.examineSettings()
-	return d, nil
+	return d
 }
 
 // examineJob says how safe the job is, and whether it runs.
@@ -258,6 +252,9 @@ type allocated struct {
 
 // ask finds the nodes of the allocation, and, unless offline, asks each once whether it can be used.
 func (d *doctor) ask(c *context, offline bool) (a allocated) {
+	if d.job == nil {
+		return a
+	}
 	if a.names, a.err = d.job.Nodes(c.ctx()); a.err != nil {
 		a.err = fmt.Errorf("the nodes of the allocation are unknown: %w", a.err)
 		return a
@@ -270,6 +267,9 @@ func (d *doctor) ask(c *context, offline bool) (a allocated) {
 
 // examineNodes says whether the nodes of the allocation can be used, and are those that have the caches.
 func (d *doctor) examineNodes(a allocated) {
+	if d.job == nil {
+		return
+	}
 	nodes, down := a.names, a.down
 	if a.err != nil {
 		d.add(caution, "nodes", "", "%w", a.err)
@@ -328,7 +328,6 @@ func moreNodes(known, needed int) string {
 // examineRoom compares the newest checkpoint with the free bytes in the prefix directory and in the cache, and with what memory the job's
 // control group leaves.
 func (d *doctor) examineRoom() {
-	cfg := d.job.Config
 	size, onNode := int64(0), int64(0) // of the newest checkpoint, and of its part on a node
 	if len(d.list) > 0 {
 		size = d.list[0].Size
@@ -338,6 +337,10 @@ func (d *doctor) examineRoom() {
 		}
 	}
 	d.compareRoom("room", "the prefix directory", d.dir, size, "", "SCR_PREFIX_SIZE=N in the job's environment, which keeps only the N newest checkpoints there")
+	if d.job == nil { // where the cache is, is unknown
+		return
+	}
+	cfg := d.job.Config
 	all := onNode * int64(cfg.CacheSize+1) // one more, while a run writes it
 	what := fmt.Sprintf("%d checkpoints of SCR_CACHE_SIZE=%d, and one that is written", cfg.CacheSize, cfg.CacheSize)
 	counts := false
@@ -486,10 +489,13 @@ func linkedWith(path string) (mpi, library string, err error) {
 
 // examineSettings lists what has no effect, and what is set, and by whom.
 func (d *doctor) examineSettings() {
-	cfg := d.job.Config
 	for _, line := range d.warnings {
 		d.add(caution, "settings", "", "%s", printable(line))
 	}
+	if d.job == nil {
+		return
+	}
+	cfg := d.job.Config
 	changed := slices.DeleteFunc(cfg.Changed(), func(s config.Set) bool { return s.Name == "SCR_PREFIX" }) // it is what the command examines
 	for _, s := range changed {
 		d.add(fine, "settings", "", "%s=%s (%s)", s.Name, printable(s.Value), s.Source)

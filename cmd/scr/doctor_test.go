@@ -125,6 +125,26 @@ func TestDoctor_MistypedSettings(t *testing.T) {
 	}
 }
 
+// A configuration with which nothing starts is a finding beside the others, wherever it is.
+func TestDoctor_BadConfiguration(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1)
+	conf := filepath.Join(t.TempDir(), "scr.conf")
+	must(t, os.WriteFile(conf, []byte("SCR_CACHE_SIZE=2\nSCR_FLUSH two\n"), 0o600))
+	t.Setenv("SCR_CONF_FILE", conf)
+	wants := []string{"problem  settings     no run and no other command starts: " + conf + ":2: ", "ok       checkpoints  the next run is offered ckpt.1, from the prefix directory\n"}
+	doctored{dir: c.Prefix()}.says(t, 1, wants...)
+	t.Setenv("SCR_PREFIX", c.Prefix())
+	if out, said := run(t, 1, "scr_doctor"); !strings.Contains(out, wants[0]) || !strings.Contains(out, wants[1]) {
+		t.Error(out, said)
+	}
+	t.Setenv("SCR_CONF_FILE", "")
+	t.Setenv("SCR_CACHE_SIZE", "many")
+	if out, said := run(t, 1, "scr_doctor"); !strings.Contains(out, `no run and no other command starts: SCR_CACHE_SIZE="many"`) {
+		t.Error(out, said)
+	}
+}
+
 // Where room is scarce, it says what frees some.
 func TestDoctor_Room(t *testing.T) {
 	c := scavengetest.New(t, "SCR_FLUSH=1")

@@ -25,7 +25,7 @@ var (
 
 // openJob finds the job of a command. This same program runs commands on nodes.
 func (c *context) openJob(prefix string) (*jobrun.Job, error) {
-	j, warnings, err := jobrun.Open(prefix)
+	j, warnings, err := c.openQuietly(prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +35,21 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 		}
 		fmt.Fprintf(c.err, "SCR: %s\n", w)
 	}
+	return j, nil
+}
+
+// openQuietly is like openJob, and returns the warnings instead of printing them.
+func (c *context) openQuietly(prefix string) (*jobrun.Job, []string, error) {
+	j, warnings, err := jobrun.Open(prefix)
+	if err != nil {
+		return nil, nil, err
+	}
 	j.Out = c.err
 	j.Database = c.database
 	if j.Tool, err = os.Executable(); err == nil {
 		j.Tool, err = filepath.EvalSymlinks(j.Tool)
 	}
-	return j, err
+	return j, warnings, err
 }
 
 // jobOptions are the values of options that commands about a job have.
@@ -110,6 +119,14 @@ func prefixDir(option string) (string, error) {
 		err = fmt.Errorf("the prefix directory %s is not a directory", dir)
 	}
 	return dir, err
+}
+
+// orArgument is the value of the option for the prefix directory, or, without that option, the only argument.
+func orArgument(option string, args []string) (string, error) {
+	if len(args) == 1 && option == "" {
+		return args[0], nil
+	}
+	return option, noArguments(args)
 }
 
 // controlFlag is the option of commands that read the files of a node.

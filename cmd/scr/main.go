@@ -317,16 +317,20 @@ func meantOption(flags *pflag.FlagSet, err error) error {
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err
 	}
-	var names []string
+	if like := nearest(unknown.GetSpecifiedName(), optionNames(flags)); like != "" {
+		err = fmt.Errorf("%w; did you mean --%s?", err, like)
+	}
+	return err
+}
+
+// optionNames returns the long options of a command.
+func optionNames(flags *pflag.FlagSet) (names []string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			names = append(names, f.Name)
 		}
 	})
-	if like := nearest(unknown.GetSpecifiedName(), names); like != "" {
-		err = fmt.Errorf("%w; did you mean --%s?", err, like)
-	}
-	return err
+	return names
 }
 
 // distance is the number of letters to insert, delete, replace or exchange with the next

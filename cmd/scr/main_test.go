@@ -65,6 +65,12 @@ func TestUsage(t *testing.T) {
 	if _, said := run(t, 2, "scr", "help", "stauts"); !strings.Contains(said, "did you mean status?") {
 		t.Error(said)
 	}
+	if _, said := run(t, 2, "scr_run", "--restrt", "must", "mpirun", "true"); !strings.Contains(said, "option --restrt is not known") || !strings.Contains(said, "did you mean --restart?") {
+		t.Error(said)
+	}
+	if _, said := run(t, 2, "scr_run", "-n4", "mpirun", "true"); !strings.Contains(said, "option -n4 is not known; options of a launcher follow its name; see") {
+		t.Error(said)
+	}
 	if _, said := run(t, 2, "scr_index", "--curent", "x"); !strings.Contains(said, "did you mean --current?") {
 		t.Error(said)
 	}

@@ -64,6 +64,9 @@ A program whose command line names the checkpoint to restart from:
 				}
 				args = append(launcher, args...)
 			}
+			if len(args) > 0 && strings.HasPrefix(args[0], "-") {
+				return fmt.Errorf("%w; %w", noRunOption(flags, args[0]), errUsage)
+			}
 			l, err := c.newLoop(*dir, args, *first, *again)
 			if err != nil {
 				return err
@@ -85,6 +88,16 @@ A program whose command line names the checkpoint to restart from:
 var runOptions = map[string]string{
 	"-rc": "--run-cmd", "--run-cmd": "--run-cmd", "-rs": "--restart-cmd", "--restart-cmd": "--restart-cmd",
 	"-p": "--prefix", "--prefix": "--prefix", "--restart": "--restart",
+}
+
+// noRunOption is the error of an option in front of the launcher that scr_run does not have.
+func noRunOption(flags *pflag.FlagSet, option string) error {
+	err := fmt.Errorf("option %s is not known; options of a launcher follow its name", option)
+	name, _, _ := strings.Cut(strings.TrimLeft(option, "-"), "=")
+	if like := nearest(name, optionNames(flags)); like != "" && len(name) > 2 {
+		err = fmt.Errorf("%w; did you mean --%s?", err, like)
+	}
+	return err
 }
 
 // runArguments separates the options of scr_run from the arguments of the launcher: they

@@ -22,7 +22,7 @@ import (
 var statusCommand = command{
 	names:    []string{"scr_status"},
 	short:    "show how safe a job is now: its checkpoints, their places, and the loss if nodes died",
-	synopsis: []string{"[-p DIR] [-w] [--all] [--offline] [--json]"},
+	synopsis: []string{"[DIR] [-w] [--all] [--offline] [--json]"},
 	long: `Reads the files of the prefix directory, so it works wherever that directory is mounted. If a run has died, and only the caches
 of nodes have its newest checkpoint, it asks those that are in this allocation whether they can be used, as scr_run does before a run; with
 --offline and with -w it asks none. The first line is the verdict: SAFE if the job survives the loss of any node now, else AT RISK, or LOST; and the work that is lost. The second
@@ -42,16 +42,21 @@ how much work is lost.`,
 	exit:     status{done: "Done.", failed: "Not done; or no job has used the directory."},
 	environ:  ofPrefix,
 	files:    []file{{".scr/index.scr", "the index"}, {".scr/flush.scr", "where datasets are"}, {".scr/log", "the log of the job"}},
-	examples: `    scr_status -p /p/run7 -w`,
+	examples: `    scr_status /p/run7 -w`,
 	see:      []string{"scr_report", "scr_index", "scr_flush_file"},
+	takes:    true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		watch := flags.BoolP("watch", "w", false, "show it on the whole terminal and again every second, until the job is over; without a terminal, print it again when a dataset or the state has changed")
 		all := flags.BoolP("all", "a", false, "show all datasets, and not the newest three")
 		offline := flags.Bool("offline", false, "ask no node")
 		asJSON := flags.Bool("json", false, "write JSON")
 		dir := prefixFlag(flags)
-		return func([]string) error {
-			path, err := prefixDir(*dir)
+		return func(args []string) error {
+			option, err := orArgument(*dir, args)
+			if err != nil {
+				return err
+			}
+			path, err := prefixDir(option)
 			if err != nil {
 				return err
 			}

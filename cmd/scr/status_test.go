@@ -40,10 +40,16 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	run(t, 1, "scr_status", "-p", filepath.Join(dir, "none"))
+	out, _ = run(t, 0, "scr_status", "-p", dir, "--json")
 	if out, said := run(t, 1, "scr_status", "-p", t.TempDir()); !strings.Contains(out, "no job runs here") || strings.HasSuffix(out, "\n\n") || !strings.Contains(said, "no job has used ") {
 		t.Errorf("%s%s", out, said)
 	}
 	run(t, 2, "scr_status", "-p", dir, "-w", "--json")
+	if named, _ := run(t, 0, "scr_status", dir, "--json"); named != out {
+		t.Errorf("%s, and with -p %s", named, out)
+	}
+	run(t, 2, "scr_status", dir, dir)
+	run(t, 2, "scr_status", "-p", dir, dir)
 }
 
 // A job whose checkpoints have all failed has used its prefix directory all the same.
