@@ -491,6 +491,49 @@ func begun(earlier []*Run, run *Run) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// Initialised reports whether a run got through SCR_Init: one whose launch has failed did not, and has computed nothing.
+// What its log has of it then is only the time until its end.
+func (r *Run) Initialised() bool {
+	return r.Protection != "" || len(r.Datasets) > 0 || slices.ContainsFunc(r.Spans, func(s Span) bool {
+		return s.Kind != Launch && s.Kind != End && s.Kind != Down
+	})
+}
+
+// ready returns when a run has restarted, and continues with its work.
+func (r *Run) ready() time.Time {
+	at := r.Start
+	for _, s := range r.Spans {
+		if s.Kind == Launch || s.Kind == Restart {
+			at = later(at, s.End)
+		}
+	}
+	return at
+}
+
+// WorkSince returns how long the runs have worked from a time in one of them, as that at which a checkpoint was begun, until
+// another: without the time between runs, and without what runs have repeated. ok is false if the account does not say that.
+func (a *Account) WorkSince(begin, until time.Time) (work time.Duration, ok bool) {
+	for i, run := range slices.Backward(a.Runs) {
+		if !run.Initialised() || run.Start.After(until) {
+			continue
+		}
+		if run.Outcome != Open {
+			until = earlier(until, run.End)
+		}
+		if !begin.Before(run.Start) {
+			return work + max(until.Sub(begin), 0), true
+		}
+		work += max(until.Sub(run.ready()), 0)
+		if i == 0 {
+			break
+		}
+		if until, ok = begun(a.Runs[:i], run); !ok || !until.After(begin) { // the latter: it has restarted from this one, or from an older one
+			return work, ok
+		}
+	}
+	return 0, false
+}
+
 // String describes a failure.
 func (f Failure) String() string {
 	return fmt.Sprintf("%s (run %d): %s", f.Time.Format(time.DateTime), f.Run, f.Note)

@@ -70,8 +70,8 @@ type Status struct {
 	Asked []string `json:"asked,omitempty"`
 	Gone  []string `json:"gone,omitempty"`
 
-	worked time.Time // the last sign of the last run that may have computed something
-	used   bool      // a job has begun here
+	log  *account.Account // nil if there is none
+	used bool             // a job has begun here
 }
 
 // Lost is a node that cannot be used any more.
@@ -268,13 +268,7 @@ func (s *Status) readLog(dir string) error {
 		s.Nodes = strconv.Itoa(last.Nodes)
 	}
 	s.Job.ID = last.Job
-	s.worked = s.Sign
-	for _, run := range slices.Backward(a.Runs) {
-		if initialised(run) {
-			s.worked = run.End
-			break
-		}
-	}
+	s.log = a
 	s.State = map[account.Outcome]State{account.Open: Running, account.Finished: Finished, account.Died: Died}[last.Outcome]
 	if s.State == Finished && last.Halted != "" {
 		s.State, s.Halted = Stopped, last.Halted
@@ -287,14 +281,6 @@ func (s *Status) readLog(dir string) error {
 	}
 	s.Interval = a.Only(last.Job).Totals().Interval
 	return nil
-}
-
-// initialised reports whether a run got through SCR_Init: one whose launch has failed did not, and has computed nothing.
-// What its log has of it then is only the time until its end.
-func initialised(run *account.Run) bool {
-	return run.Protection != "" || len(run.Datasets) > 0 || slices.ContainsFunc(run.Spans, func(s account.Span) bool {
-		return s.Kind != account.Launch && s.Kind != account.End && s.Kind != account.Down
-	})
 }
 
 // readLocks finds out whether a run continues whose end is not in the log, and whether another may
@@ -329,19 +315,35 @@ func (s *Status) weigh(now time.Time) {
 	if s.State == Finished {
 		return
 	}
-	if s.unfinished() && !s.worked.IsZero() { // nothing is computed any more
-		now = s.worked
+	if s.unfinished() && s.log != nil { // nothing is computed any more
+		now = s.worked()
 	}
 	age := func(where func(Dataset) bool) *float64 {
 		d := s.Newest(where)
 		if d == nil {
 			return nil
 		}
-		seconds := max(now.Sub(d.Begun).Seconds(), 0)
+		lost := max(now.Sub(d.Begun), 0)
+		if s.log != nil {
+			if work, ok := s.log.WorkSince(d.Begun, now); ok {
+				lost = work
+			}
+		}
+		seconds := lost.Seconds()
 		return &seconds
 	}
 	s.LoseAll = age(func(d Dataset) bool { return d.InPrefix })
 	s.LoseOne = age(Dataset.safe)
+}
+
+// worked returns the last sign of the last run that may have computed something.
+func (s *Status) worked() time.Time {
+	for _, run := range slices.Backward(s.log.Runs) {
+		if run.Initialised() {
+			return run.End
+		}
+	}
+	return s.Sign
 }
 
 // Alike reports whether the run, the state and the datasets are the same as in t. How far flushes

@@ -239,6 +239,47 @@ func TestStatus_FailedLaunch(t *testing.T) {
 	}
 }
 
+// The time between two runs, and work that was lost before, are not lost once more.
+func TestStatus_RestartedAfterAWait(t *testing.T) {
+	status, second, seconds := 1, 1.0, 3.0
+	j := newJob(t)
+	launch := func(number int, records ...eventlog.Record) {
+		j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: 4, NodeList: "node[0-3]"}}, eventlog.Record{Type: "INIT_START"})
+		j.now = j.now.Add(time.Second)
+		j.log(append([]eventlog.Record{{Type: "INIT_END", Note: "XOR in sets of 4, bears 1", Start: j.now.Add(-time.Second), Seconds: &second}}, records...)...)
+		j.log(eventlog.Record{Type: "COMPUTE_START"})
+	}
+	write := func(id int, where ...prefix.Location) {
+		begun := j.now.Add(-3 * time.Second)
+		name := "ckpt." + strconv.Itoa(id)
+		j.log(eventlog.Record{Type: "CHECKPOINT_START", Dataset: id, Name: name}, eventlog.Record{Type: "CHECKPOINT_END", Dataset: id, Name: name, Start: begun, Seconds: &seconds})
+		j.has(id, 3*time.Second, where...)
+	}
+	dies := func(number int) {
+		j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: number, Status: &status}})
+		j.now = j.now.Add(time.Hour)
+	}
+	launch(1)
+	j.now = j.now.Add(10 * time.Second)
+	write(1, prefix.InPrefix)
+	j.now = j.now.Add(20 * time.Second)
+	write(2, prefix.InCache)
+	j.now = j.now.Add(40 * time.Second)
+	j.says(Running, "back to ckpt.2, 43 s of work is lost. If all nodes are lost: back to ckpt.1, 63 s of work is lost\n")
+	dies(1)
+	launch(2, eventlog.Record{Type: "RESTART_SUCCESS", Dataset: 2, Name: "ckpt.2"})
+	j.now = j.now.Add(5 * time.Second)
+	want := "back to ckpt.2, 5.00 s of work is lost. If all nodes are lost: back to ckpt.1, 25 s of work is lost\n"
+	j.says(Running, want)
+	dies(2)
+	launch(3, eventlog.Record{Type: "RESTART_SUCCESS", Dataset: 2, Name: "ckpt.2"})
+	j.now = j.now.Add(5 * time.Second)
+	j.says(Running, want)
+	j.now = j.now.Add(5 * time.Second)
+	write(3, prefix.InCache)
+	j.says(Running, "back to ckpt.3, 3.00 s of work is lost. If all nodes are lost: back to ckpt.1, 30 s of work is lost\n")
+}
+
 // Without a log, once no job runs any more, the verdict is what the next run can go back to; then follows what is unknown.
 func TestStatus_NoLog(t *testing.T) {
 	j := newJob(t)
