@@ -536,7 +536,7 @@ func (x index) repair() error {
 		fmt.Fprintf(x.err, "scr_index: the index of %s can be read; nothing is changed\n", x.dir)
 		return nil
 	}
-	fmt.Fprintf(x.err, "scr_index: the new index has %s; it does not know from which of them a restart has failed\n", report.Count(len(r.List), "dataset"))
+	fmt.Fprintf(x.err, "scr_index: the new index has %s; it does not know from which of them a restart has failed, nor which were dropped from the old one\n", report.Count(len(r.List), "dataset"))
 	if r.Aside != "" {
 		fmt.Fprintf(x.err, "scr_index: the old one is now %s\n", r.Aside)
 	}

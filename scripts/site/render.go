@@ -134,7 +134,7 @@ func (s *site) direct(p *page, destination *[]byte) error {
 	if !slices.Contains(s.copies, source) {
 		s.copies = append(s.copies, source)
 	}
-	*destination = []byte(copied(source))
+	*destination = []byte((&url.URL{Path: copied(source), Fragment: to.Fragment}).String())
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +130,11 @@ func TestBrowser_Site(t *testing.T) {
 			if n := browser.Get[int](b, `document.querySelectorAll("nav [aria-current]").length`); n != 1 {
 				t.Errorf("%s on %s: %d pages are the current one", page, s.Name, n)
 			}
+		}
+		open("index.html")
+		want := map[string]string{"light": "img/report.png", "dark": "img/report-dark.png"}[s.Scheme]
+		if shown := browser.Get[[]string](b, `[...document.querySelectorAll("img")].filter((i) => i.checkVisibility()).map((i) => i.getAttribute("src").split("#")[0])`); !slices.Contains(shown, want) || len(shown) != 2 {
+			t.Errorf("%s: it shows %q, want %s and another one", s.Name, shown, want)
 		}
 		if shown := browser.Get[bool](b, `document.getElementById("pages").open`); shown != (s.Width > 600) {
 			t.Errorf("%s: the list of pages is shown: %v", s.Name, shown)

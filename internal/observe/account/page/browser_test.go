@@ -166,30 +166,32 @@ func TestBrowser_Screens(t *testing.T) {
 	b.Quiet()
 }
 
-// The picture of README.md is the upper part of the report of a real run. make pictures writes it.
+// The pictures of README.md are the upper part of the report of a real run. make pictures writes them.
 func TestBrowser_Picture(t *testing.T) {
 	if sample.Now() == sample.Quick {
 		t.Skip("TestBrowser_DrawsAll draws the same page")
 	}
 	b := newTab(t)
-	b.Use(browser.Screens[0])
-	b.open(heat(t))
-	end := browser.Get[float64](b.Browser, `document.querySelector("#hover").getBoundingClientRect().top + 4`)
-	var picture []byte
-	b.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
-		picture, err = cdp.CaptureScreenshot().WithFormat(cdp.CaptureScreenshotFormatPng).
-			WithClip(&cdp.Viewport{Width: 1200, Height: end, Scale: 1}).WithCaptureBeyondViewport(true).Do(ctx)
-		return err
-	}))
-	const most = 150 << 10
-	if len(picture) < 10<<10 || len(picture) > most || end < 500 || end > 1000 {
-		t.Errorf("a picture of %d bytes, %v high", len(picture), end)
-	}
-	if dir := os.Getenv("GOSCR_PICTURES"); dir != "" {
-		must(t, os.WriteFile(filepath.Join(dir, "report.png"), picture, 0o644))
-	}
-	info, err := os.Stat("../../../../docs/img/report.png")
-	if err != nil || info.Size() > most {
-		t.Errorf("the picture of README.md: %v %v; make pictures makes it", info, err)
+	for name, screen := range map[string]browser.Screen{"report.png": browser.Screens[0], "report-dark.png": browser.Screens[1]} {
+		b.Use(screen)
+		b.open(heat(t))
+		end := browser.Get[float64](b.Browser, `document.querySelector("#hover").getBoundingClientRect().top + 4`)
+		var picture []byte
+		b.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+			picture, err = cdp.CaptureScreenshot().WithFormat(cdp.CaptureScreenshotFormatPng).
+				WithClip(&cdp.Viewport{Width: 1200, Height: end, Scale: 1}).WithCaptureBeyondViewport(true).Do(ctx)
+			return err
+		}))
+		const most = 150 << 10
+		if len(picture) < 10<<10 || len(picture) > most || end < 500 || end > 1000 {
+			t.Errorf("%s: a picture of %d bytes, %v high", name, len(picture), end)
+		}
+		if dir := os.Getenv("GOSCR_PICTURES"); dir != "" {
+			must(t, os.WriteFile(filepath.Join(dir, name), picture, 0o644))
+		}
+		info, err := os.Stat(filepath.Join("../../../../docs/img", name))
+		if err != nil || info.Size() > most {
+			t.Errorf("%s of README.md: %v %v; make pictures makes it", name, info, err)
+		}
 	}
 }
