@@ -99,8 +99,13 @@ func campaign(args []string) (ok bool, err error) {
 		}
 		s.tools = filepath.Dir(self)
 	}
-	if s.tools, err = filepath.Abs(s.tools); err != nil {
-		return false, err
+	for _, path := range []*string{&s.tools, &s.steps, &s.state, &s.failed} { // jobs have directories of their own
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return false, err
+		}
 	}
 	if _, err := os.Stat(filepath.Join(s.tools, "scr_index")); err != nil {
 		return false, fmt.Errorf("the commands are missing (-tools): %w", err)
