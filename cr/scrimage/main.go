@@ -29,31 +29,41 @@ func main() {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
-	err := mpi.Try(func() error { return run(os.Args[1:]) })
-	if err == nil {
-		return
+	status := 0
+	err := mpi.Try(func() (err error) {
+		status, err = run(os.Args[1:])
+		return err
+	})
+	if err != nil {
+		status = failed(err)
 	}
-	status := 1
-	if failed := (*image.Failed)(nil); errors.As(err, &failed) {
-		status = failed.Status
-		fmt.Fprintf(os.Stderr, "scr_image: %v\n", err)
-	} else if system.Rank() <= 0 {
-		fmt.Fprintf(os.Stderr, "scr_image: %v\n", err)
-	}
-	os.Exit(status) // the launcher ends the other ranks
+	os.Exit(status) // unless that is 0, the launcher ends the other ranks
 }
 
-func run(argv []string) (err error) {
+// failed prints an error, once for all ranks and on those whose program has failed, and returns the status with which the rank ends.
+func failed(err error) int {
+	failed := (*image.Failed)(nil)
+	if errors.As(err, &failed) || system.Rank() <= 0 {
+		fmt.Fprintf(os.Stderr, "scr_image: %v\n", err)
+	}
+	if failed != nil {
+		return failed.Status
+	}
+	return 1
+}
+
+// run returns the status with which the rank ends, or an error that is to be printed.
+func run(argv []string) (status int, err error) {
 	if err := system.Init(); err != nil {
-		return err
+		return 0, err
 	}
 	world, err := system.World()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	session, err := session.Init(world, session.Options{})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	commands, err := commandsOf(session)
 	if err == nil {
@@ -64,20 +74,21 @@ func run(argv []string) (err error) {
 		scratch, err = os.MkdirTemp("", "goscr-image.")
 	}
 	if err := session.Agree(err); err != nil {
-		return err
+		return 0, err
 	}
 	defer os.RemoveAll(scratch)
 	p := image.NewProgram(argv, commands, scratch)
 	endWith(p, scratch)
 	job := image.Job{World: world, Session: session, Program: p, Pause: 100 * time.Millisecond, Grace: 10 * time.Second}
 	if err := job.Run(); err != nil {
-		return err
+		status := failed(err)
+		return status, session.Agree(nil) // a rank that ends before another has printed the reason ends that one, too
 	}
 	if err := session.Finalize(); err != nil {
-		return err
+		return 0, err
 	}
 	world.Free()
-	return system.Finalize()
+	return 0, system.Finalize()
 }
 
 func commandsOf(s *session.Session) (c image.Commands, err error) {

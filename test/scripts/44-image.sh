@@ -114,6 +114,20 @@ is "... and the program continues" ended
 job "$dump" -- "${worker[@]}" 5
 is "a program that fails makes the job fail" test $? != 0
 is "... ends the job with its status" grep -q "ended with status 5" "$WORK/err"
+# Only one rank knows the reason, and its standard error is full until the other ranks have had a second to end, and the job with them.
+mkfifo "$WORK/full"
+exec {full}<>"$WORK/full"
+timeout 1 cat /dev/zero >&"$full"
+slow() { sleep 1; timeout 300 grep -a -m 1 -o 'scr_image: .*' <&"$full"; }
+slow >"$WORK/late" 2>&1 &
+late=$!
+"$TESTBED" run --mpi "$MPI" -n "$ranks" --env SCR_PREFIX="$prefix" --env "SCR_CR_IMAGE=$dump" --env "$restore" -- \
+    sh -c '[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 1 ] || exec "$@"; exec "$@" 2>"$0"' "$WORK/full" \
+    "$BUILD/scr_image" sh -c '[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 1 ] && exit 6; sleep 300' >"$WORK/out" 2>"$WORK/err"
+is "a program that fails on one rank makes the job fail" test $? != 0
+wait "$late"
+is "... and that rank prints the reason, before another rank ends the job" same "scr_image: sh ended with status 6" "$(cat "$WORK/late")"
+exec {full}>&-
 # Without a launcher, which may lose what ranks have printed just before they end.
 alone() { env SCR_PREFIX="$prefix" SCR_CACHE_BASE="$WORK" SCR_CNTL_BASE="$WORK" "SCR_CR_IMAGE=$1" "$restore" timeout 300 "$BUILD/scr_image" true </dev/null 2>&1; }
 refuses() { alone "$1" >"$WORK/err" && { echo "status 0"; return 1; }; grep "$2" "$WORK/err" || { cat "$WORK/err"; return 1; }; }
