@@ -124,7 +124,7 @@ func (d *doctor) show(f *facts) error {
 func examine(c *context, dir, program string, offline bool) *doctor {
 	d := &doctor{dir: dir, now: time.Now()}
 	var err error
-	if d.job, d.warnings, err = c.openQuietly(dir); err != nil {
+	if d.job, d.warnings, err = openQuietly(c, dir); err != nil {
 		d.add(fault, "settings", "", "no run and no other command starts: %w", err)
 	}
 	d.warnings = append(d.warnings, config.UnknownVariables()...)

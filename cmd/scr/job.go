@@ -25,7 +25,7 @@ var (
 
 // openJob finds the job of a command. This same program runs commands on nodes.
 func (c *context) openJob(prefix string) (*jobrun.Job, error) {
-	j, warnings, err := c.openQuietly(prefix)
+	j, warnings, err := openQuietly(c, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 }
 
 // openQuietly is like openJob, and returns the warnings instead of printing them.
-func (c *context) openQuietly(prefix string) (*jobrun.Job, []string, error) {
+func openQuietly(c *context, prefix string) (*jobrun.Job, []string, error) {
 	j, warnings, err := jobrun.Open(prefix)
 	if err != nil {
 		return nil, nil, err

@@ -381,23 +381,27 @@ func (x *Index) lookup(name string) (id int, ok bool) {
 func (x *Index) Remove(name string) bool {
 	id, ok := x.lookup(name)
 	if ok {
-		x.passOver(id)
+		x.passOver(id, false)
 		x.remove(id)
 	}
 	return ok
 }
 
-// passOver is called when a dataset is of no use any more. If it was current, the newest usable
-// checkpoint that is older becomes current, as with SCR 3.1: who has gone back to an older one does not
-// want those after it. If there is none, the next restart begins with the newest.
-func (x *Index) passOver(id int) {
+// passOver makes another checkpoint current after one that was current is removed or has failed: the newest usable one that is
+// older. If the index has a newer one, a user has gone back from that. Then it stays out as with SCR 3.1 if a user has removed
+// the current one, but if a restart from that has failed, or if nothing older is left, no checkpoint is current, and the next restart begins with the newest.
+func (x *Index) passOver(id int, failed bool) {
 	if !x.ByID(id).Current {
 		return
 	}
 	x.UnsetCurrent()
 	for _, e := range x.Entries() {
-		if e.ID < id && e.usable() {
+		switch {
+		case e.ID == id || !e.usable():
+		case e.ID < id:
 			x.setCurrent(e.Name)
+			return
+		case failed:
 			return
 		}
 	}
@@ -507,7 +511,7 @@ func (x *Index) MarkFailed(id int, why string, now time.Time) {
 	e := x.at(id)
 	e.SetValue(keyFailed, now.Format(timestamp))
 	e.SetValue(keyWhy, strings.ToValidUTF8(why[:min(len(why), most)], ""))
-	x.passOver(id)
+	x.passOver(id, true)
 }
 
 // HasNewer reports whether a complete checkpoint with a higher id is in the index.

@@ -83,13 +83,10 @@ func TestIndex(t *testing.T) {
 	x = change(func(x *Index) error { return x.SetCurrent("c4") })
 	expect(x, "[4 2]") // the one asked for, and then backwards
 	x = change(func(x *Index) error { x.MarkFailed(4, "a test", noon); return nil })
-	expect(x, "[2]") // what the user has gone back from is not tried
-	if x.Current() != "c2" {
-		t.Errorf("current is %q after one that was chosen has failed", x.Current())
+	expect(x, "[10 9 2]")
+	if x.Current() != "" {
+		t.Errorf("current is %q, which failed", x.Current())
 	}
-	x = change(func(x *Index) error { x.MarkFailed(2, "a test", noon); return nil })
-	expect(x, "[10 9]") // unless nothing older is left
-	x = change(func(x *Index) error { must(t, x.SetCurrent("c2")); return nil })
 	x = change(func(x *Index) error { must(t, x.SetCurrent("c10")); x.MarkFailed(10, "a test", noon); return nil })
 	if x.Current() != "c9" {
 		t.Errorf("current is %q after the newest has failed", x.Current())
@@ -134,6 +131,11 @@ func TestIndex(t *testing.T) {
 	if x.Current() != "" {
 		t.Errorf("current is %q, whose dataset was replaced", x.Current())
 	}
+	// A user who removes what he has gone back to does not want what came after it, unless nothing else is left.
+	x = change(func(x *Index) error { must(t, x.SetCurrent("four")); x.Remove("four"); return nil })
+	expect(x, "[2]")
+	x = change(func(x *Index) error { x.Remove("c2"); return nil })
+	expect(x, "[13]")
 }
 
 func TestIndex_OfAnotherVersion(t *testing.T) {

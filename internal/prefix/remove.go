@@ -91,7 +91,7 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	err = mpi.OnRoot(p.Comm, func() error {
 		return UpdateIndex(p.Dir, func(x *Index) error {
 			if x.ByID(e.ID).Name == e.Name {
-				x.passOver(e.ID)
+				x.passOver(e.ID, false)
 				x.remove(e.ID)
 			}
 			return nil
