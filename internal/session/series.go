@@ -105,10 +105,10 @@ func (r Series) missing(version int) error {
 		version, r.Name, strings.Trim(fmt.Sprint(there), "[]"))
 }
 
-// Known returns the versions that the index of the prefix directory has, whether or not a run can restart from them. It
+// Known returns the versions that the index of a prefix directory has, whether or not a run can restart from them. It
 // is not collective.
-func (r Series) Known() (map[int]bool, error) {
-	x, err := prefix.ReadIndex(r.Session.prefix.Dir)
+func (r Series) Known(dir string) (map[int]bool, error) {
+	x, err := prefix.ReadIndex(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +121,9 @@ func (r Series) Known() (map[int]bool, error) {
 	return known, nil
 }
 
-// Usable returns the versions from which a run can restart in the prefix directory. It is not collective.
-func (r Series) Usable() (list []dataset.Dataset, err error) {
-	x, err := prefix.ReadIndex(r.Session.prefix.Dir)
+// Usable returns the versions from which a run can restart in a prefix directory. It is not collective.
+func (r Series) Usable(dir string) (list []dataset.Dataset, err error) {
+	x, err := prefix.ReadIndex(dir)
 	if err != nil {
 		return nil, err
 	}

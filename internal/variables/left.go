@@ -32,7 +32,7 @@ func (v *Variables) findLeft(name string, least, most int) (version int, ok bool
 
 // listLeft returns the versions of which VELOC has left the caller's file, in ascending order.
 func (v *Variables) listLeft(name string, least, most int) (list []int, err error) {
-	known, err := v.series(name).Known()
+	known, err := v.series(name).Known(v.prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (v *Variables) isLeft(name string, version int) bool {
 		return false
 	}
 	ours, err := session.FromRoot(v.session, func() ([]int, error) {
-		known, err := v.series(name).Known()
+		known, err := v.series(name).Known(v.prefix)
 		if known[version] {
 			return []int{version}, err
 		}
@@ -75,8 +75,7 @@ func (v *Variables) FindOf(rank int, name string, most int) (version int, ok boo
 	if err := errors.Join(CheckName(name), v.expect(idle)); err != nil {
 		return 0, false, err
 	}
-	other := *v
-	other.rank = rank
+	other := v.other(rank)
 	list, err := other.listOf(name)
 	if err != nil {
 		return 0, false, err
@@ -85,7 +84,7 @@ func (v *Variables) FindOf(rank int, name string, most int) (version int, ok boo
 		if most > 0 && version > most {
 			continue
 		}
-		if s, err := openSaved(other.leftPath(name, version)); err == nil {
+		if s, err := openSaved(other.persistentPath(name, version)); err == nil {
 			s.close()
 			return version, true, nil
 		}
@@ -102,7 +101,7 @@ func (v *Variables) listOf(name string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	usable, err := v.series(name).Usable()
+	usable, err := v.series(name).Usable(v.prefix)
 	for _, d := range usable {
 		list = append(list, d.Version())
 	}
@@ -115,21 +114,20 @@ func (v *Variables) RestartBeginOf(rank int, name string, version int) error {
 	if err := errors.Join(CheckName(name), v.expect(idle)); err != nil {
 		return err
 	}
-	other := *v
-	other.rank = rank
+	other := v.other(rank)
 	list, err := other.listOf(name)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(list, version) {
-		return fmt.Errorf("there is no version %d of %s of rank %d in %s", version, name, rank, v.veloc)
+		return fmt.Errorf("there is no version %d of %s of rank %d in %s", version, name, rank, other.prefix)
 	}
-	file, err := openSaved(other.leftPath(name, version))
+	file, err := openSaved(other.persistentPath(name, version))
 	if err != nil {
 		return err
 	}
 	file.close()
-	v.state, v.name, v.version, v.path, v.source = reading, name, version, other.leftPath(name, version), others
+	v.state, v.name, v.version, v.path, v.source = reading, name, version, other.persistentPath(name, version), others
 	v.misfit = nil
 	return nil
 }
@@ -141,6 +139,25 @@ func (v *Variables) areWhole(name string, version int) bool {
 		s.close()
 	}
 	return v.session.Agree(err) == nil
+}
+
+// other returns the variables of another rank, or of another process without a communicator, for reading in the prefix directory.
+func (v *Variables) other(rank int) *Variables {
+	o := *v
+	o.rank = rank
+	if v.prefix != v.veloc {
+		o.prefix = SinglePrefix(v.veloc, rank)
+	}
+	return &o
+}
+
+// persistentPath returns the path of the caller's file of a version that is in the index, or that VELOC has left.
+func (v *Variables) persistentPath(name string, version int) string {
+	path := filepath.Join(v.prefix, fileName(name, v.rank, version))
+	if _, err := os.Lstat(path); err != nil {
+		return v.leftPath(name, version)
+	}
+	return path
 }
 
 // leftPath returns the path of the caller's file of a version that VELOC has left.

@@ -439,6 +439,49 @@ func TestVariables_OtherRanks(t *testing.T) {
 	})
 }
 
+// A process without a communicator reads what another such process has written, or VELOC.
+func TestVariables_OtherSingle(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	persistent := c.env["SCR_PREFIX"]
+	single := func(id int, f func(v *Variables) error) {
+		t.Helper()
+		c.env["SCR_PREFIX"], c.env["SCR_JOB_ID"] = SinglePrefix(persistent, id), fmt.Sprint("job", id)
+		if err := os.MkdirAll(c.env["SCR_PREFIX"], 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := local.Run(1, local.Options{}, func(world mpi.Comm) error {
+			s, err := c.begin(world)
+			if err != nil {
+				return err
+			}
+			return errors.Join(f(Single(s, id, persistent)), s.Finalize())
+		})
+		if err != nil {
+			t.Fatalf("process %d: %v\n%s", id, err, c.log.String())
+		}
+	}
+	c.leave("m", 7, 1)
+	single(7, func(v *Variables) error { return errors.Join(saveVersion(v, 7, "m", 2), saveVersion(v, 7, "m", 3)) })
+	single(8, func(v *Variables) error {
+		if version, ok, err := v.FindOf(7, "m", 2); version != 2 || !ok || err != nil {
+			return fmt.Errorf("found %d, %v, %w", version, ok, err)
+		}
+		for _, version := range []int{1, 3} {
+			memory := make([]byte, len(pattern(7, version, 2)))
+			v.Protect(1, make([]byte, len(pattern(7, version, 1))), "")
+			v.Protect(2, memory, "")
+			if err := errors.Join(v.RestartBeginOf(7, "m", version), v.Read(All, nil), v.RestartEnd(true)); err != nil {
+				return err
+			}
+			if !bytes.Equal(memory, pattern(7, version, 2)) {
+				return fmt.Errorf("version %d is wrong", version)
+			}
+		}
+		return misused(v.RestartBeginOf(6, "m", 3), "no version 3 of m of rank 6 in "+SinglePrefix(persistent, 6))
+	})
+}
+
 func FuzzReadHeader(f *testing.F) {
 	f.Add(slices.Concat(le(uint64(1), int32(1), uint64(2)), []byte("ab")), int64(22))
 	f.Add(le(uint64(1<<63)), int64(8))
