@@ -996,16 +996,3 @@ func TestLoad_ErrorOfOneRank(t *testing.T) {
 		}
 	}
 }
-
-// A Bool with one more value takes the words of a Bool.
-func TestOrAuto(t *testing.T) {
-	for text, want := range map[string]string{"0": "0", "no": "0", "1": "1", "yes": "1", "2": "1", "TRUE": "1", "auto": "AUTO", "Auto": "AUTO"} {
-		cfg, _, err := Load(nil, &Settings{}, env("SCR_ENCODE_ASYNC="+text))
-		if err != nil || cfg.EncodeAsync != want {
-			t.Errorf("%s: %q %v, want %q", text, cfg.EncodeAsync, err, want)
-		}
-	}
-	if _, _, err := Load(nil, &Settings{}, env("SCR_ENCODE_ASYNC=automatic")); err == nil || !strings.Contains(err.Error(), "the value must be one of 0, 1, AUTO") {
-		t.Error(err)
-	}
-}

@@ -12,10 +12,6 @@ func TestPromise(t *testing.T) {
 	types := map[Type]string{Text: "text", Name: "name", Path: "path", Int: "whole number", Bool: "0 or 1", Size: "bytes", Float: "number", Seconds: "seconds"}
 	var lines []string
 	for _, p := range Parameters {
-		if p.orAuto() {
-			lines = append(lines, fmt.Sprintf("%s %s", p.Name, types[Bool]), p.Name+" AUTO")
-			continue
-		}
 		lines = append(lines, fmt.Sprintf("%s %s", p.Name, types[p.Type]))
 	}
 	promised.Compare(t, "parameters", lines)

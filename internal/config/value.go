@@ -96,9 +96,6 @@ func (p *Parameter) read(text string) (value, error) {
 	case Text:
 		if p.Values != nil {
 			v.text = strings.ToUpper(text)
-			if yes, is := parseBool(text); is && p.orAuto() { // as a Bool
-				v.text = strconv.FormatInt(yes, 10)
-			}
 			ok = slices.Contains(p.Values, v.text)
 		}
 		if p.valid != nil {
@@ -131,9 +128,6 @@ func (p *Parameter) read(text string) (value, error) {
 	}
 	return v, nil
 }
-
-// orAuto reports whether a parameter is a Bool with one more value.
-func (p *Parameter) orAuto() bool { return slices.Contains(p.Values, "0") }
 
 // accepts describes the texts that read accepts.
 func (p *Parameter) accepts() string {

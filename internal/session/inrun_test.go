@@ -12,7 +12,7 @@ import (
 func TestInRun_ReadsWhatItHasWritten(t *testing.T) {
 	t.Parallel()
 	for _, set := range [][]string{nil, {"SCR_CACHE_SIZE=1"}, {"SCR_CACHE_BYPASS=1"}, {"SCR_FETCH=0"}, {"SCR_GLOBAL_RESTART=1", "SCR_FLUSH=0"},
-		{"SCR_ENCODE_ASYNC=1", "SCR_CACHE_SIZE=3"}, {"SCR_ENCODE_ASYNC=auto", "SCR_CACHE_SIZE=3"}, {"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1"}} {
+		{"SCR_ENCODE_ASYNC=1", "SCR_CACHE_SIZE=3"}, {"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1"}} {
 		c := newCluster(t, set...)
 		c.job(four, func(s *Session, rank int) error {
 			for step := 1; step <= 4; step++ {

@@ -13,7 +13,6 @@ import (
 	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/lifecycle/flush"
-	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/eventlog"
@@ -416,9 +415,9 @@ func (s *Session) completeCached(o *unfinished) error {
 }
 
 // waitsForProtection reports whether the program has to wait until a dataset is protected: if it
-// is to stop after it. It is collective unless SCR_ENCODE_ASYNC=0.
+// is to stop after it. It is collective if SCR_ENCODE_ASYNC=1.
 func (s *Session) waitsForProtection(o *unfinished) bool {
-	if protect.Async(s.config.EncodeAsync) == protect.Never {
+	if !s.config.EncodeAsync {
 		return true
 	}
 	if o.wish.Term || o.wish.Stops() {

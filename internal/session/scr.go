@@ -392,7 +392,7 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	}
 	limits := transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}
 	protector := protect.New(protect.Config{
-		World: s.world, Node: node, Cache: s.cache, Queue: &background.Queue{}, Log: s.log, Async: protect.Async(cfg.EncodeAsync),
+		World: s.world, Node: node, Cache: s.cache, Queue: &background.Queue{}, Log: s.log, Async: cfg.EncodeAsync,
 		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Protected: s.protected, SizeName: s.sizeName,
 	})
 	var err error

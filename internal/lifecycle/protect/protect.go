@@ -34,7 +34,7 @@ type Config struct {
 	Queue       *background.Queue // of the process
 	Log         *report.Logger
 
-	Async     Async           // SCR_ENCODE_ASYNC: whether to protect while the program continues
+	Async     bool            // SCR_ENCODE_ASYNC: protect while the program continues
 	Carrier   Carrier         // SCR_ENCODE_CARRIER
 	Interface string          // SCR_NET_INTERFACE
 	Limits    transfer.Limits // of the bandwidth and processor time of a node that protection uses
@@ -46,20 +46,9 @@ type Config struct {
 	SizeName func(store string) string
 }
 
-// Async says whether datasets are protected while the program continues.
-type Async string
-
-// Its values.
-const (
-	Never  Async = "0"
-	Always Async = "1"
-	Auto   Async = "AUTO" // if the processors of all nodes have had time for that since the last dataset
-)
-
 // Protector protects the datasets of a session.
 type Protector struct {
 	Config
-	room     room
 	carriers map[*redundancy.Set]*carrier
 	sets     []*redundancy.Set // those of carriers, in the same order on all ranks
 	current  *running          // nil if nothing is being protected
@@ -92,22 +81,14 @@ func (r *running) run(pace *transfer.Pace) error {
 }
 
 // New returns a Protector.
-func New(c Config) *Protector {
-	p := &Protector{Config: c, carriers: map[*redundancy.Set]*carrier{}}
-	if c.Async == Auto {
-		p.room.open(c.Node.Size(), c.Log)
-	}
-	return p
-}
+func New(c Config) *Protector { return &Protector{Config: c, carriers: map[*redundancy.Set]*carrier{}} }
 
 // Complete makes a dataset usable, as Cache.Complete does, while no other is being protected. wait is whether the program has to wait
 // until it is protected, the same on all ranks. Otherwise its protection is started, which begins
 // with Begin.
 func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 	if wait || !p.behind(c) {
-		err := p.Cache.Complete(c, failed)
-		p.room.took(c)
-		return err
+		return p.Cache.Complete(c, failed)
 	}
 	over, err := p.carry(c.Desc.Set)
 	if err != nil {
@@ -129,17 +110,18 @@ func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 	return nil
 }
 
-// behind reports whether a dataset is protected while the program continues. It is collective.
+// behind reports whether a dataset is protected while the program continues. It is not collective, but
+// the same on all ranks.
 func (p *Protector) behind(c *cache.Cached) bool {
-	if p.Async == Never {
+	if !p.Async {
 		return false
 	}
 	if room := c.Store().Count; room <= 1 {
-		p.Log.WarnJobOnce("%s=%d: the program waits while a dataset is protected, in spite of SCR_ENCODE_ASYNC=%s, since the one before has to leave first; "+
-			"2 lets it continue", p.SizeName(c.Store().Name), room, p.Async)
+		p.Log.WarnJobOnce("%s=%d: the program waits while a dataset is protected, in spite of SCR_ENCODE_ASYNC=1, since the one before has to leave first; "+
+			"2 lets it continue", p.SizeName(c.Store().Name), room)
 		return false
 	}
-	return p.Async == Always || mpi.All(p.World, p.room.suffices())
+	return true
 }
 
 // share returns the caller's share of the limits of its node, in proportion to its bytes.
@@ -246,12 +228,12 @@ func (p *Protector) fallBack(set *redundancy.Set, failed error) {
 	if mpi.Any(p.World, errors.Is(failed, unix.ENOSPC) || errors.Is(failed, unix.EDQUOT)) {
 		return
 	}
-	if p.failures++; p.failures < most || p.Async == Never {
+	if p.failures++; p.failures < most || !p.Async {
 		return
 	}
 	p.failures = 0
 	over := mpi.All(p.World, concurrent(set) != nil)
-	twice := "SCR_ENCODE_ASYNC=" + string(p.Async) + ": two datasets in a row could not be protected in the background (the last error: %v). Until the next SCR_Init "
+	const twice = "SCR_ENCODE_ASYNC=1: two datasets in a row could not be protected in the background (the last error: %v). Until the next SCR_Init "
 	const remedy = "; if goscr has chosen the wrong network, SCR_NET_INTERFACE names another"
 	if p.Carrier == Sockets && over {
 		for _, set := range slices.Clone(p.sets) {
@@ -261,7 +243,7 @@ func (p *Protector) fallBack(set *redundancy.Set, failed error) {
 		p.Log.WarnJob(twice+"goscr sends their data over the program's MPI"+remedy, failed)
 		return
 	}
-	p.Async = Never
+	p.Async = false
 	p.Log.WarnJob(twice+"the program waits while datasets are protected"+remedy, failed)
 }
 

@@ -77,7 +77,7 @@ func job(t *testing.T, carrier Carrier, f func(r *rank) error) {
 		defer k.Close()
 		set := redundancy.NewSet(world, world.Rank())
 		p := New(Config{
-			World: world, Node: node, Cache: k, Queue: &background.Queue{}, Log: log, Async: Always, Carrier: carrier,
+			World: world, Node: node, Cache: k, Queue: &background.Queue{}, Log: log, Async: true, Carrier: carrier,
 			Protected: func(*cache.Cached, time.Time) error { return nil }, SizeName: func(string) string { return "SCR_CACHE_SIZE" },
 		})
 		r := &rank{Protector: p, set: set, next: 1, entered: make(chan struct{}, 1000)}
@@ -282,49 +282,6 @@ func TestWait_AllEndMeanwhile(t *testing.T) {
 			return err
 		}
 		r.Free()
-		return nil
-	})
-}
-
-// laps is a meter that returns these times, one after the other, and then an error.
-type laps struct{ times []time.Duration }
-
-func (l *laps) Lap(ranks int) (time.Duration, error) {
-	if ranks != 1 {
-		return 0, fmt.Errorf("%d ranks share the node", ranks)
-	}
-	if len(l.times) == 0 {
-		return 0, errors.New("no more")
-	}
-	next := l.times[0]
-	l.times = l.times[1:]
-	return next, nil
-}
-
-// With SCR_ENCODE_ASYNC=AUTO the program continues if the processors of all ranks have been spare for long enough.
-func TestComplete_Auto(t *testing.T) {
-	job(t, Sockets, func(r *rank) error {
-		mine := &laps{[]time.Duration{time.Hour, time.Hour, time.Hour, time.Hour, 0}}
-		if r.World.Rank() == ranks-1 {
-			mine.times[2] = time.Nanosecond // less than a protection takes
-		}
-		r.Async, r.room = Auto, room{meter: mine, ranks: 1}
-		for i, behind := range []bool{false /* it is not known how long one takes */, true, false, true, false, false /* an error */} {
-			c, err := r.complete()
-			if err != nil {
-				return err
-			}
-			if got := r.Dataset() == c; got != behind {
-				return fmt.Errorf("dataset %d is protected while the program continues: %v", i, got)
-			}
-			if err := r.Wait(); err != nil {
-				return err
-			}
-			if !c.Protected() || r.Cache.Exposed([]*cache.Cached{c})[0] {
-				return fmt.Errorf("dataset %d is not protected", i)
-			}
-			r.Cache.Delete(c.ID())
-		}
 		return nil
 	})
 }
