@@ -32,7 +32,7 @@ reads a newer one than the current one, unless the program has refused that.
 --current and --drop-after choose the checkpoint of the next restart, as SCR_CURRENT does: the next run restarts from it even if
 the cache has a newer one, which then leaves the cache. The choice ends when that run begins its first dataset. It has no effect
 if a job completes another dataset before that run begins. --current with the name of the newest one withdraws it. --drop
-of the chosen one chooses the next older one, if there is one. After these options, a line on standard error says from what the next run restarts.
+of the chosen one chooses the next older one, or, if there is none, withdraws the choice. After these options, a line on standard error says from what the next run restarts.
 
 The list has these columns. DSET: the number of the dataset. VALID: whether a restart may read it in the prefix directory, a dash if it is only in the cache. FLUSHED: the time at
 which it was complete in the prefix directory, or at which an incomplete flush began. CUR: a star for the current
@@ -316,13 +316,10 @@ func (x index) drop(name string) error {
 	case e.Retired != nil:
 		return prefix.Discard(x.dir, e)
 	}
-	located, err := prefix.Locations(x.dir)
-	if err != nil {
-		return err
-	}
+	located, damaged := prefix.Locations(x.dir) // then it is unknown whether the choice holds
 	return x.change(name, func(i *prefix.Index) error {
 		choice, chosen := prefix.Chosen(i)
-		chosen = chosen && choice.Holds(i, located, nil) && choice.Of.Name == name
+		chosen = chosen && damaged == nil && choice.Holds(i, located, nil) && choice.Of.Name == name
 		i.Remove(name)
 		if older := i.Current(); chosen && older != "" {
 			return prefix.Choose(i, x.dir, older, time.Now()) // who has gone back does not want what came after

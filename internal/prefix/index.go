@@ -387,9 +387,9 @@ func (x *Index) Remove(name string) bool {
 	return ok
 }
 
-// passOver makes another checkpoint current after one that was current is removed or has failed: the newest usable one that is
-// older. If the index has a newer one, a user has gone back from that. Then it stays out as with SCR 3.1 if a user has removed
-// the current one, but if a restart from that has failed, or if nothing older is left, no checkpoint is current, and the next restart begins with the newest.
+// passOver makes another checkpoint current, after the current one was removed, or a restart from it has failed: the newest
+// usable one that is older. Two cases leave no checkpoint current, so that the next restart begins with the newest: there is no
+// older one; or a restart from one that a user had gone back to has failed.
 func (x *Index) passOver(id int, failed bool) {
 	if !x.ByID(id).Current {
 		return

@@ -503,7 +503,8 @@ func (r *Run) Initialised() bool {
 func (r *Run) ready() time.Time {
 	at := r.Start
 	for _, s := range r.Spans {
-		if s.Kind == Launch || s.Kind == Restart {
+		read := s.Kind == Restart && (len(r.Datasets) == 0 || s.Start.Before(r.Datasets[0].Start)) // later it reads what it has written
+		if s.Kind == Launch || read {
 			at = later(at, s.End)
 		}
 	}
@@ -511,22 +512,23 @@ func (r *Run) ready() time.Time {
 }
 
 // WorkSince returns how long the runs have worked from a time in one of them, as that at which a checkpoint was begun, until
-// another: without the time between runs, and without what runs have repeated. ok is false if the account does not say that.
+// another: without the time between runs, and without what runs have repeated. ok is false if the account does not say that, as of a
+// run whose log has no checkpoint that it restarted from: the program may have begun again, or have read one by itself.
 func (a *Account) WorkSince(begin, until time.Time) (work time.Duration, ok bool) {
 	for i, run := range slices.Backward(a.Runs) {
 		if !run.Initialised() || run.Start.After(until) {
 			continue
 		}
-		if run.Outcome != Open {
+		if run.Outcome != Open || i < len(a.Runs)-1 {
 			until = earlier(until, run.End)
 		}
 		if !begin.Before(run.Start) {
 			return work + max(until.Sub(begin), 0), true
 		}
-		work += max(until.Sub(run.ready()), 0)
-		if i == 0 {
+		if run.From == "" || i == 0 {
 			break
 		}
+		work += max(until.Sub(run.ready()), 0)
 		if until, ok = begun(a.Runs[:i], run); !ok || !until.After(begin) { // the latter: it has restarted from this one, or from an older one
 			return work, ok
 		}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -34,12 +35,13 @@ type job struct {
 	t   *testing.T
 	dir string
 	now time.Time
+	id  string // of the job, "" for 7
 
 	protected string // datasets in the cache are
 }
 
 func newJob(t *testing.T) *job {
-	j := &job{t, t.TempDir(), accounttest.Epoch, "XOR in sets of 4, bears 1"}
+	j := &job{t: t, dir: t.TempDir(), now: accounttest.Epoch, protected: "XOR in sets of 4, bears 1"}
 	must(t, os.Mkdir(filepath.Join(j.dir, prefix.Metadata), 0o700))
 	return j
 }
@@ -49,7 +51,7 @@ func (j *job) log(records ...eventlog.Record) {
 	must(j.t, err)
 	defer f.Close()
 	for _, r := range records {
-		r.Time, r.Job.ID, r.Job.User = j.now, "7", "alice"
+		r.Time, r.Job.ID, r.Job.User = j.now, cmp.Or(j.id, "7"), "alice"
 		_, err := f.WriteString(r.Line() + "\n")
 		must(j.t, err)
 	}
@@ -278,6 +280,44 @@ func TestStatus_RestartedAfterAWait(t *testing.T) {
 	j.now = j.now.Add(5 * time.Second)
 	write(3, prefix.InCache)
 	j.says(Running, "back to ckpt.3, 3.00 s of work is lost. If all nodes are lost: back to ckpt.1, 30 s of work is lost\n")
+	// It reads that back, which is no restart of the run.
+	j.now = j.now.Add(20 * time.Second)
+	j.log(eventlog.Record{Type: "RESTART_START", Dataset: 3, Name: "ckpt.3"})
+	j.now = j.now.Add(time.Second)
+	j.log(eventlog.Record{Type: "RESTART_SUCCESS", Dataset: 3, Name: "ckpt.3"}, eventlog.Record{Type: "COMPUTE_START"})
+	j.says(Running, "back to ckpt.3, 24 s of work is lost. If all nodes are lost: back to ckpt.1, 51 s of work is lost\n")
+	dies(3)
+	// The log does not say whether this one has begun again: no less may be lost than the time since then.
+	launch(4)
+	j.now = j.now.Add(5 * time.Second)
+	write(4, prefix.InCache)
+	j.says(Running, "back to ckpt.4, 3.00 s of work is lost. If all nodes are lost: back to ckpt.1, 3:01 h of work is lost\n")
+}
+
+// A run of which the log has no end, before one of another job, has worked until its last sign.
+func TestStatus_KilledBeforeAnotherJob(t *testing.T) {
+	second := 1.0
+	j := newJob(t)
+	begin := func(number int, records ...eventlog.Record) {
+		j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: 4}}, eventlog.Record{Type: "INIT_START"})
+		j.now = j.now.Add(time.Second)
+		j.log(append([]eventlog.Record{{Type: "INIT_END", Note: "XOR in sets of 4, bears 1", Start: j.now.Add(-time.Second), Seconds: &second}}, records...)...)
+		j.log(eventlog.Record{Type: "COMPUTE_START"})
+	}
+	begin(1)
+	j.now = j.now.Add(4 * time.Second)
+	j.log(eventlog.Record{Type: "CHECKPOINT_START", Dataset: 1, Name: "ckpt.1"}, eventlog.Record{Type: "CHECKPOINT_END", Dataset: 1, Name: "ckpt.1", Start: j.now, Seconds: &second})
+	j.has(1, 0, prefix.InPrefix)
+	j.now = j.now.Add(2 * time.Second)
+	j.log(eventlog.Record{Type: "COMPUTE_END", Start: j.now, Seconds: &second})
+	j.now = j.now.Add(time.Hour)
+	j.id = "8"
+	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 1, Nodes: 4}})
+	j.now = j.now.Add(time.Second)
+	j.says(Running, "back to ckpt.1, 2.00 s of work is lost") // nothing is computed while it starts
+	begin(2, eventlog.Record{Type: "RESTART_SUCCESS", Dataset: 1, Name: "ckpt.1"})
+	j.now = j.now.Add(5 * time.Second)
+	j.says(Running, "back to ckpt.1, 5.00 s of work is lost")
 }
 
 // Without a log, once no job runs any more, the verdict is what the next run can go back to; then follows what is unknown.
