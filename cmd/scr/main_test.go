@@ -68,6 +68,9 @@ func TestUsage(t *testing.T) {
 	if _, said := run(t, 2, "scr_run", "--restrt", "must", "mpirun", "true"); !strings.Contains(said, "option --restrt is not known") || !strings.Contains(said, "did you mean --restart?") {
 		t.Error(said)
 	}
+	if _, said := run(t, 2, "scr_run", "-rc"); !strings.Contains(said, "option -rc needs a value") {
+		t.Error(said)
+	}
 	if _, said := run(t, 2, "scr_run", "-n4", "mpirun", "true"); !strings.Contains(said, "option -n4 is not known; options of a launcher follow its name; see") {
 		t.Error(said)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/node/remains"
 	"github.com/goscr/goscr/internal/observe/report"
 )
@@ -273,10 +274,11 @@ const orphanAge = 24 * time.Hour
 var cleanCommand = command{
 	names:    []string{"scr_clean"},
 	short:    "remove the datasets that ended jobs have left on this node",
-	synopsis: []string{"[--dry-run] [--force] [--user NAME] [--jobid ID] [--older-than TIME] [--base DIR]... [--json]"},
+	synopsis: []string{"[--dry-run] [--force] [--wait TIME] [--user NAME] [--jobid ID] [--older-than TIME] [--base DIR]... [--json]"},
 	long: `Removes caches and control directories of jobs. It never removes those of a running job, which holds a lock on the
 node. If the prefix directory has neither a dataset nor a newer checkpoint, the dataset stays, unless --force is given;
-save such datasets with scr_postrun first.
+save such datasets with scr_postrun first. When a job is cancelled, Slurm calls the epilog of a node while scr_run still copies what is
+there: --wait waits for that.
 
 ` + aboutRemains + `
 
@@ -291,15 +293,26 @@ a prolog and an epilog for Slurm, which call scr_clean.`,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		dry := flags.BoolP("dry-run", "n", false, "remove nothing, and print the directories that would be removed")
 		force := flags.BoolP("force", "f", false, "also remove datasets that are not in the prefix directory; without --jobid, remove a job without locks only if nothing has changed for a day")
+		var wait age
+		flags.Var(&wait, "wait", "first wait, for at most `TIME`, for a scr_run that uses the prefix directory of the job: it may copy a dataset from here")
 		o := remainsFlags(flags)
 		return func([]string) error {
 			var more []string
+			if wait > 0 {
+				more = append(more, "--wait", wait.String())
+			}
+			until := time.Now().Add(time.Duration(wait))
 			for option, set := range map[string]bool{"--dry-run": *dry, "--force": *force} {
 				if set {
 					more = append(more, option)
 				}
 			}
-			all, failed := c.left("scr_clean", o, func(l *leftJob) { l.clean(*force, *dry, o.job != "") }, more...)
+			all, failed := c.left("scr_clean", o, func(l *leftJob) {
+				if l.waitForRun(until) {
+					l.findAgain(o.bases)
+				}
+				l.clean(*force, *dry, o.job != "")
+			}, more...)
 			if o.json {
 				failed = errors.Join(failed, c.encode(all))
 			}
@@ -327,6 +340,22 @@ a prolog and an epilog for Slurm, which call scr_clean.`,
 			return failed
 		}
 	},
+}
+
+// waitForRun waits while scr_run uses the prefix directory of the job, and reports whether it did.
+func (l *leftJob) waitForRun(until time.Time) (waited bool) {
+	for dir := l.Prefix(); dir != "" && time.Now().Before(until) && request.Restarts(dir); waited = true {
+		time.Sleep(200 * time.Millisecond)
+	}
+	return waited
+}
+
+// findAgain finds what the job has left now.
+func (l *leftJob) findAgain(bases []string) {
+	found, _ := remains.Find(remains.Query{Bases: bases, User: l.User, Job: l.ID}) // left has reported the errors
+	if len(found) == 1 {
+		l.Job = found[0]
+	}
 }
 
 // clean removes a job, or says why not. named is whether the user has given its id.

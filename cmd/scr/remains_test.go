@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/node/remains"
 	"github.com/goscr/goscr/internal/session"
@@ -108,6 +109,40 @@ func TestClean(t *testing.T) {
 	}
 	run(t, 2, "scr_clean", "--older-than", "soon")
 	run(t, 2, "scr_clean", "--older-than", "200000d") // more than a time can be
+}
+
+// It waits for scr_run, which may copy what is on the node, but no longer than it may.
+func TestClean_Waits(t *testing.T) {
+	c := scavengetest.New(t)
+	ended(c, scavengetest.Four, 1)
+	node := scavengetest.Four[0]
+	held, err := lock.Try(request.LoopPath(c.Prefix()), lock.Exclusive)
+	must(t, err)
+	cleaned := make(chan string)
+	go func() {
+		out, said := run(t, 0, "scr_clean", "--force", "--wait", "1h", "--base="+c.Node(node))
+		cleaned <- out + said
+	}()
+	copies, err := lock.Try(filepath.Join(c.Control(node), "copy.lock"), lock.Exclusive)
+	must(t, err)
+	select {
+	case said := <-cleaned:
+		t.Errorf("it has not waited: %s", said)
+	case <-time.After(time.Second):
+	}
+	copies.Release()
+	held.Release()
+	if said := <-cleaned; !strings.Contains(said, "job job of user is removed") || there(c.Control(node)) {
+		t.Error(said)
+	}
+
+	node = scavengetest.Four[1]
+	held, err = lock.Try(request.LoopPath(c.Prefix()), lock.Exclusive)
+	must(t, err)
+	defer held.Release()
+	if out, _ := run(t, 0, "scr_clean", "--force", "--wait", "1s", "--base="+c.Node(node)); !strings.Contains(out, "job job of user is removed") {
+		t.Error(out)
+	}
 }
 
 // A job's own stores are found although its filemaps cannot be read, and by the id of its

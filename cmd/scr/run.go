@@ -92,6 +92,9 @@ var runOptions = map[string]string{
 
 // noRunOption is the error of an option in front of the launcher that scr_run does not have.
 func noRunOption(flags *pflag.FlagSet, option string) error {
+	if runOptions[option] != "" {
+		return fmt.Errorf("option %s needs a value", option)
+	}
 	err := fmt.Errorf("option %s is not known; options of a launcher follow its name", option)
 	name, _, _ := strings.Cut(strings.TrimLeft(option, "-"), "=")
 	if like := nearest(name, optionNames(flags)); like != "" && len(name) > 2 {

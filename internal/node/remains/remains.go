@@ -10,6 +10,7 @@
 package remains
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -269,15 +270,15 @@ func (j *Job) Needed() string {
 	if len(only) > 1 {
 		what = "datasets "
 	}
-	return what + strings.Join(only, ", ") + ": not in the prefix directory " + j.prefix()
+	return what + strings.Join(only, ", ") + ": not in the prefix directory " + cmp.Or(j.Prefix(), "(which is not known)")
 }
 
-// prefix returns the prefix directory of the newest dataset.
-func (j *Job) prefix() string {
+// Prefix returns the prefix directory of the newest dataset, "" if it is not known.
+func (j *Job) Prefix() string {
 	for _, d := range slices.Backward(j.Datasets) {
 		if d.Prefix != "" {
 			return d.Prefix
 		}
 	}
-	return "(which is not known)"
+	return ""
 }
