@@ -171,7 +171,22 @@ func TestIndex_Chosen(t *testing.T) {
 		if _, said := run(t, 1, "scr_index", "-p", c.Prefix(), option, "ckpt.1"); !strings.Contains(said, "only in the cache") || !strings.Contains(said, "SCR_CURRENT=ckpt.1") {
 			t.Error(said)
 		}
+		shown := func(name string, want bool) {
+			t.Helper()
+			for command, text := range map[string]string{"scr_status": "\nchosen: the next run restarts from " + name, "scr_doctor": "a user has chosen " + name} {
+				if out, _ := run(t, map[string]int{"scr_status": 0, "scr_doctor": 1}[command], command, "--offline", c.Prefix()); strings.Contains(out, text) != want {
+					t.Errorf("after %s %s:\n%s", option, name, out)
+				}
+			}
+		}
 		run(t, 0, "scr_index", "-p", c.Prefix(), option, "ckpt.2")
+		shown("ckpt.2", true)
+		if option == "--current" { // that of the newest withdraws it, also if that is only in the cache
+			run(t, 0, "scr_index", "-p", c.Prefix(), option, "ckpt.3")
+			shown("ckpt.2", false)
+			offers(3)
+			run(t, 0, "scr_index", "-p", c.Prefix(), option, "ckpt.2")
+		}
 		offers(2)
 		offers(2)
 	}

@@ -203,6 +203,12 @@ func (d *doctor) examineCheckpoints(x *prefix.Index) {
 		d.add(caution, "checkpoints", "", "%s is only in the caches of %s, and none of these nodes can be used", d.list[offered].Name, hostlist.Compress(d.status.Gone))
 		offered, _ = nextOffered(d.list, x, located, false)
 	}
+	if d.job != nil && d.job.Config.Current != "" {
+		d.add(remark, "checkpoints", "", "SCR_CURRENT=%s: a run with this setting restarts from that checkpoint, if it can", printable(d.job.Config.Current))
+	}
+	if d.job != nil && strings.EqualFold(d.job.Config.Restart, "never") {
+		d.add(remark, "checkpoints", "", "SCR_RESTART=never: a run with this setting starts from the beginning")
+	}
 	for i, s := range d.list {
 		if i == offered {
 			break
@@ -213,7 +219,7 @@ func (d *doctor) examineCheckpoints(x *prefix.Index) {
 	}
 	switch {
 	case offered >= 0 && d.list[offered].InPrefix:
-		d.add(fine, "checkpoints", "scr_index -p "+d.dir+" --verify "+d.list[offered].Name, "the next run is offered %s, from the prefix directory", d.list[offered].Name)
+		d.add(fine, "checkpoints", "scr_index -p "+d.dir+" --verify "+d.list[offered].Name, "the next run is offered %s, which is in the prefix directory", d.list[offered].Name)
 	case offered >= 0 && d.status != nil && d.status.State == jobstatus.Running:
 		d.add(fine, "checkpoints", "", "the next run is offered %s, from the caches of the nodes; it is not in the prefix directory", d.list[offered].Name)
 	case offered >= 0: // nobody has looked at the caches since

@@ -55,7 +55,7 @@ func TestDoctor(t *testing.T) {
 		"back to ckpt.3, 0.00 s of work is lost, if the caches of all nodes but one node are there")
 	must(t, os.Remove(filepath.Join(d.dir, ".scr/log")))
 	run(t, 0, "scr_index", "-p", d.dir, "--current", "ckpt.2")
-	d.says(t, 0, "note     checkpoints  a user has chosen ckpt.2 with scr_index", "ok       checkpoints  the next run is offered ckpt.2, from the prefix directory",
+	d.says(t, 0, "note     checkpoints  a user has chosen ckpt.2 with scr_index", "ok       checkpoints  the next run is offered ckpt.2, which is in the prefix directory",
 		"try: scr_index -p "+d.dir+" --verify ckpt.2")
 
 	// The program could not restart from one in the cache.
@@ -125,6 +125,17 @@ func TestDoctor_MistypedSettings(t *testing.T) {
 	}
 }
 
+// What the environment says about the next restart is beside what is offered without it.
+func TestDoctor_Settings_OfRestarts(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2)
+	t.Setenv("SCR_CURRENT", "ckpt.1")
+	doctored{dir: c.Prefix()}.says(t, 1, "note     checkpoints  SCR_CURRENT=ckpt.1: a run with this setting restarts from that checkpoint")
+	t.Setenv("SCR_CURRENT", "")
+	t.Setenv("SCR_RESTART", "never")
+	doctored{dir: c.Prefix()}.says(t, 1, "note     checkpoints  SCR_RESTART=never: a run with this setting starts from the beginning")
+}
+
 // A configuration with which nothing starts is a finding beside the others, wherever it is.
 func TestDoctor_BadConfiguration(t *testing.T) {
 	c := scavengetest.New(t, "SCR_FLUSH=1")
@@ -132,7 +143,7 @@ func TestDoctor_BadConfiguration(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "scr.conf")
 	must(t, os.WriteFile(conf, []byte("SCR_CACHE_SIZE=2\nSCR_FLUSH two\n"), 0o600))
 	t.Setenv("SCR_CONF_FILE", conf)
-	wants := []string{"problem  settings     no run and no other command starts: " + conf + ":2: ", "ok       checkpoints  the next run is offered ckpt.1, from the prefix directory\n"}
+	wants := []string{"problem  settings     no run and no other command starts: " + conf + ":2: ", "ok       checkpoints  the next run is offered ckpt.1, which is in the prefix directory\n"}
 	doctored{dir: c.Prefix()}.says(t, 1, wants...)
 	t.Setenv("SCR_PREFIX", c.Prefix())
 	if out, said := run(t, 1, "scr_doctor"); !strings.Contains(out, wants[0]) || !strings.Contains(out, wants[1]) {
@@ -177,7 +188,7 @@ echo scr_check_node: PASS
 	for down, wants := range map[string][]string{
 		"abc": {"the next run is offered ckpt.3 if the caches of the nodes are as the last run left them"},
 		"abcd": {"warning  checkpoints  ckpt.3 is only in the caches of a,b,c,d, and none of these nodes can be used\n",
-			"ok       checkpoints  the next run is offered ckpt.2, from the prefix directory\n"},
+			"ok       checkpoints  the next run is offered ckpt.2, which is in the prefix directory\n"},
 	} {
 		t.Setenv("DOWN", down)
 		out, _ := run(t, 1, "scr_doctor", c.Prefix())

@@ -17,6 +17,7 @@ import (
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 	"github.com/goscr/goscr/internal/prefix/transfer"
 )
 
@@ -27,7 +28,8 @@ var indexCommand = command{
 		"[-p DIR] --current NAME", "[-p DIR] --verify [NAME...] [--json]", "[-p DIR] --expand NAME", "[-p DIR] --repair"},
 	long: `The index lists the datasets in a prefix directory. A restart reads the current one first. If that fails, it reads
 older ones, the newest of them first, but no dataset that is incomplete or from which a restart has failed. It never
-reads a newer one than the current one, unless the program has refused that.
+reads a newer one than the current one, unless that was chosen, and the run cannot restart from it: then the run says so, and restarts as
+if nothing had been chosen.
 
 --current and --drop-after choose the checkpoint of the next restart, as SCR_CURRENT does: the next run restarts from it even if
 the cache has a newer one, which then leaves the cache. The choice ends when that run begins its first dataset. It has no effect
@@ -295,6 +297,12 @@ func (x index) change(name string, f func(*prefix.Index) error) error {
 	return prefix.UpdateIndex(x.dir, f)
 }
 
+// newestInCache reports whether the newest checkpoint, which the next run restarts from if there is no choice, has this name and is only in the cache.
+func newestInCache(dir, name string) bool {
+	list, err := snapshot.List(dir)
+	return err == nil && len(list) > 0 && list[0].Name == name && list[0].InCache && !list[0].InPrefix && list[0].Problem == ""
+}
+
 func (x index) unknown(name string) error {
 	list, _ := prefix.Locations(x.dir) // what the commands cannot read is not in the message
 	if slices.ContainsFunc(list, func(l prefix.Located) bool { return l.Name == name && l.Is(prefix.InCache) }) {
@@ -340,6 +348,9 @@ func (x index) dropAfter(name string) error {
 }
 
 func (x index) setCurrent(name string) error {
+	if newestInCache(x.dir, name) { // which withdraws a choice
+		return prefix.UpdateIndex(x.dir, func(i *prefix.Index) error { i.UnsetCurrent(); return nil })
+	}
 	var e prefix.Entry
 	err := x.change(name, func(i *prefix.Index) error {
 		e, _ = i.Find(name)
@@ -449,7 +460,7 @@ func (x index) verify(names []string) error {
 		}
 	}
 	if problems > 0 {
-		return fmt.Errorf("%s: a restart that is offered such a dataset finds the same, and takes an older one; scr_index --drop NAME makes it pass the dataset over, --current NAME makes it begin with another", report.Count(problems, "problem"))
+		return fmt.Errorf("%s: a restart that is offered such a dataset finds the same, and takes another one; scr_index --drop NAME makes it pass the dataset over, --current NAME makes it begin with another", report.Count(problems, "problem"))
 	}
 	if len(list) == 0 && !x.json {
 		fmt.Fprintf(x.err, "scr_index: no dataset in %s is complete; nothing is verified\n", x.dir)
