@@ -243,11 +243,16 @@ static void *run(void *argument)
 }
 
 int __real_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument);
+void *__real_malloc(size_t size);
 
 /*
  * Go ends the process if it cannot create a thread.  So some are created before Go starts, and wait until the
  * system refuses one: then one of them takes its place, and waits again when it has ended.  Go ends a thread
  * that has copied, since its priority is lower than that of others; so one that was used is used last.
+ *
+ * Each of them allocates at once, which is when the C library maps a heap for it.  Where it cannot map one, it unmaps
+ * the parts that it got, which UCX has intercepted: UCX takes a lock, has no memory for its list of what was unmapped,
+ * and prints that; for the text it allocates, on the same thread and with the lock, and waits for itself.
  */
 enum { THREADS = 8 };
 enum { NEW, USED, BUSY };
@@ -264,6 +269,7 @@ static void *wait_until_needed(void *argument)
     struct waiting *w = argument;
     sigset_t all;
 
+    free(__real_malloc(1));
     for (;;) {
         while (sem_wait(&w->go) != 0)
             continue; /* a signal */
@@ -320,6 +326,22 @@ static int use_waiting(pthread_t *id, const struct thread *t)
     return 0;
 }
 
+/* Whether the system has memory for a thread's stack and heap now.  Nobody intercepts these calls. */
+static int has_memory_for_thread(const pthread_attr_t *attributes)
+{
+    enum { HEAP = 1 << 20 };
+    size_t size = 0;
+    long at;
+
+    if (pthread_attr_getstacksize(attributes, &size) != 0)
+        return 1;
+    at = syscall(SYS_mmap, NULL, size + HEAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+    if (at == -1)
+        return 0;
+    syscall(SYS_munmap, at, size + HEAP);
+    return 1;
+}
+
 /*
  * The linker lets Go's runtime call this in place of pthread_create (see the Makefile).  The first
  * thread runs what Go does at its start, and the second is the monitor: Go creates it before
@@ -333,12 +355,15 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
 {
     enum { MONITOR = 2 };
     static int created;
-    struct thread t = {.run = f, .argument = argument}, *copy = malloc(sizeof *copy);
+    struct thread t = {.run = f, .argument = argument}, *copy;
     int n, error = EAGAIN;
 
     /* It counts before it runs: the first thread may create the second one at once. */
     n = __atomic_add_fetch(&created, 1, __ATOMIC_RELAXED);
     t.slack = n == MONITOR && found_slack > 0 ? LATE_NS : found_slack;
+    if (!has_memory_for_thread(attributes) && use_waiting(id, &t))
+        return 0;
+    copy = malloc(sizeof *copy);
     if (copy != NULL) {
         *copy = t;
         error = __real_pthread_create(id, attributes, run, copy);
@@ -421,7 +446,6 @@ static void leave_signals(void)
 
 /* -------------------------------------------------------------------- is there room */
 
-void *__real_malloc(size_t size);
 void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 
 /*

@@ -25,13 +25,30 @@ type result struct {
 	name     string
 	passed   int
 	failures []string
-	excerpt  string // what was printed around the failures
+	reasons  map[string][]string // by the failure: the last lines that it printed
+	excerpt  string              // what was printed around the failures
 	packages []string
 	cpu      time.Duration // of its processes
 	times    []timing      // of its parts
 }
 
-func (r *result) fail(what string)       { r.failures = append(r.failures, what) }
+func (r *result) fail(what string) { r.failures = append(r.failures, what) }
+
+// explain adds a line to the reason of the last failure, which keeps the last few.
+func (r *result) explain(line string) {
+	const most, width = 6, 200
+	line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
+	if line == "" {
+		return
+	}
+	if r.reasons == nil {
+		r.reasons = map[string][]string{}
+	}
+	last := r.failures[len(r.failures)-1]
+	lines := append(r.reasons[last], line[:min(len(line), width)])
+	r.reasons[last] = lines[max(0, len(lines)-most):]
+}
+
 func (r *result) bad(name string)        { r.packages = append(r.packages, name) }
 func (r *result) isBad(name string) bool { return slices.Contains(r.packages, name) }
 func (r *result) timed(name string, seconds float64, budget time.Duration) {
@@ -64,7 +81,11 @@ func (t *total) add(r result, took, budget time.Duration) {
 	defer t.mu.Unlock()
 	t.passed += r.passed
 	for _, f := range r.failures {
-		t.failures = append(t.failures, r.name+": "+f)
+		text := r.name + ": " + f
+		for _, line := range r.reasons[f] {
+			text += "\n   | " + line
+		}
+		t.failures = append(t.failures, text)
 	}
 	t.times = append(append(t.times, r.times...), timing{r.name, took.Seconds(), r.cpu.Seconds(), budget.Seconds()})
 	t.cpu += r.cpu

@@ -98,12 +98,17 @@ func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer)
 	if err != nil {
 		return r, err
 	}
+	failing := false // the last check
 	for line := range lines {
 		switch {
 		case strings.HasPrefix(line, "ok "):
+			failing = false
 			r.passed++
 		case strings.HasPrefix(line, "not ok "):
+			failing = true
 			r.fail(strings.TrimPrefix(line, "not ok "))
+		case failing:
+			r.explain(line)
 		}
 		fmt.Fprintln(log, line)
 		fmt.Fprintln(live, "  ", line)
