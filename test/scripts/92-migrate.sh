@@ -19,7 +19,7 @@ ssh_job() { # SETTINGS... -- COMMAND...: over ssh
 result() { cmp "$reference" "$prefix/final"; }
 migrate() { slurm exec head timeout 1000 "$BUILD/scr_migrate" -p "$prefix" "$@" >"$WORK/migrate" 2>&1; }
 migrated() { # TEXT: scr_migrate has succeeded and printed this
-    same 0 "$moved" && grep -qE -- "$1" "$WORK/migrate" || { cat "$WORK/migrate"; grep -v '^step' "$log" | tail -n 40; return 1; }
+    same 0 "$moved" && grep -qE -- "$1" "$WORK/migrate" || { grep -v '^step' "$log" | tail -n 40; cat "$WORK/migrate"; return 1; }
 }
 
 # Under load, Slurm's PMIx gives up a message, and the ranks wait for it in MPI_Init until the
