@@ -57,7 +57,7 @@ int goscr_refuse(const char *call, int why)
                           "has to reserve that much, although it uses little of it; raise the limit, or limit memory by cgroups",
         [GOSCR_NO_MEMORY] = "the process cannot get 96 MiB of memory in 32 mappings, which goscr needs to start; raise ulimit -d or the "
                             "sysctl vm.max_map_count",
-        [GOSCR_NO_THREADS] = "the process cannot create the 8 threads that goscr needs to start; raise ulimit -u, or the limit of the job's "
+        [GOSCR_NO_THREADS] = "the process cannot create the 12 threads that goscr needs to start; raise ulimit -u, or the limit of the job's "
                              "control group (pids.max)",
         [GOSCR_NO_DESCRIPTORS] = "the process cannot open the 8 files that goscr needs to start; raise ulimit -n, or close files"};
     const char *abort;

@@ -244,17 +244,38 @@ static void *run(void *argument)
 
 int __real_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument);
 void *__real_malloc(size_t size);
+static int spare(size_t bytes);
+
+/* Whether the system gives this process so much memory now.  Nobody intercepts these calls. */
+static int would_get(size_t bytes)
+{
+    long at = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+
+    return at != -1 && syscall(SYS_munmap, at, bytes) == 0;
+}
+
+/*
+ * A thread's first allocation, when the C library maps a heap for it.  Where it cannot map one, it unmaps the parts that
+ * it got, which UCX has intercepted: UCX takes a lock, has no memory for its list of what was unmapped, and prints
+ * that; for the text it allocates, on the same thread and with the lock, and waits for itself.  So there is
+ * memory before.
+ */
+enum { HEAP = 1 << 20 };
+
+static void make_heap(void)
+{
+    while (!would_get(HEAP) && spare(HEAP))
+        continue;
+    free(__real_malloc(1));
+}
 
 /*
  * Go ends the process if it cannot create a thread.  So some are created before Go starts, and wait until the
  * system refuses one: then one of them takes its place, and waits again when it has ended.  Go ends a thread
- * that has copied, since its priority is lower than that of others; so one that was used is used last.
- *
- * Each of them allocates at once, which is when the C library maps a heap for it.  Where it cannot map one, it unmaps
- * the parts that it got, which UCX has intercepted: UCX takes a lock, has no memory for its list of what was unmapped,
- * and prints that; for the text it allocates, on the same thread and with the lock, and waits for itself.
+ * that has copied, since its priority is lower than that of others; so one that was used is used last.  At a load
+ * of 28, protections and flushes in the background used at most 8 at a time.
  */
-enum { THREADS = 8 };
+enum { THREADS = 12 };
 enum { NEW, USED, BUSY };
 static struct waiting {
     pthread_t id;
@@ -269,12 +290,12 @@ static void *wait_until_needed(void *argument)
     struct waiting *w = argument;
     sigset_t all;
 
-    free(__real_malloc(1));
     for (;;) {
         while (sem_wait(&w->go) != 0)
             continue; /* a signal */
         if (w->thread.run == NULL)
             return NULL;
+        make_heap();
         run_with_slack(w->thread);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, NULL);
@@ -326,20 +347,12 @@ static int use_waiting(pthread_t *id, const struct thread *t)
     return 0;
 }
 
-/* Whether the system has memory for a thread's stack and heap now.  Nobody intercepts these calls. */
+/* Whether a thread with a stack as in the attributes gets that and a heap now. */
 static int has_memory_for_thread(const pthread_attr_t *attributes)
 {
-    enum { HEAP = 1 << 20 };
-    size_t size = 0;
-    long at;
+    size_t stack = 0;
 
-    if (pthread_attr_getstacksize(attributes, &size) != 0)
-        return 1;
-    at = syscall(SYS_mmap, NULL, size + HEAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-    if (at == -1)
-        return 0;
-    syscall(SYS_munmap, at, size + HEAP);
-    return 1;
+    return pthread_attr_getstacksize(attributes, &stack) != 0 || would_get(stack + HEAP);
 }
 
 /*
