@@ -164,12 +164,12 @@ void goscr_limits(void)
 
 /* ------------------------------------------------------------------- the start */
 
-/* The addresses of this library: all of it, its code, and its data. */
+/* The addresses of this library: all of it, its code, and its data that can be written to. */
 static uintptr_t begin, end, code_begin, code_end, data_begin, data_end;
 
 static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
 {
-    uintptr_t at = (uintptr_t)inside;
+    uintptr_t at = (uintptr_t)inside, read_only = 0; /* the end of what relocation alone has written */
     int i, found = 0;
 
     (void)size;
@@ -178,6 +178,8 @@ static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         uintptr_t from = object->dlpi_addr + part->p_vaddr, to = from + part->p_memsz;
 
+        if (part->p_type == PT_GNU_RELRO)
+            read_only = to;
         if (part->p_type != PT_LOAD)
             continue;
         begin = from < begin ? from : begin;
@@ -191,6 +193,8 @@ static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
             data_end = from + part->p_filesz;
         }
     }
+    if (data_begin < read_only && read_only < data_end)
+        data_begin = read_only;
     return found;
 }
 
