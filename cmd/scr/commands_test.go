@@ -181,6 +181,9 @@ func TestIndex_Chosen(t *testing.T) {
 		}
 		run(t, 0, "scr_index", "-p", c.Prefix(), option, "ckpt.2")
 		shown("ckpt.2", true)
+		if out, _ := run(t, 0, "scr_status", "--offline", "--json", c.Prefix()); strings.Count(out, `"chosen": true`) != 1 {
+			t.Errorf("after %s:\n%s", option, out)
+		}
 		if option == "--current" { // that of the newest withdraws it, also if that is only in the cache
 			run(t, 0, "scr_index", "-p", c.Prefix(), option, "ckpt.3")
 			shown("ckpt.2", false)

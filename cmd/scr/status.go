@@ -16,7 +16,6 @@ import (
 
 	"github.com/goscr/goscr/internal/job/hostlist"
 	jobstatus "github.com/goscr/goscr/internal/observe/status"
-	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
@@ -88,9 +87,6 @@ how much work is lost.`,
 				err = c.encode(s)
 			} else {
 				lines := s.Lines(now, most)
-				if choice := chosenFor(path); choice != "" {
-					lines = append(lines, choice)
-				}
 				if next := s.Next(path); next != "" {
 					lines = append(lines, next)
 				}
@@ -102,19 +98,6 @@ how much work is lost.`,
 			return err
 		}
 	},
-}
-
-// chosenFor says which checkpoint a user has chosen for the next run, "" if none: the verdict does not consider it.
-func chosenFor(path string) string {
-	x, err := prefix.ReadIndex(path)
-	if err != nil {
-		return ""
-	}
-	located, err := prefix.Locations(path)
-	if choice, ok := prefix.Chosen(x); err == nil && ok && choice.Holds(x, located, nil) {
-		return fmt.Sprintf("chosen: the next run restarts from %s, as a user has asked with scr_index; newer ones leave the cache then", printable(choice.Of.Name))
-	}
-	return ""
 }
 
 // askNodes asks the nodes that have the newest checkpoint whether they can be used, if the next run needs them. It asks only nodes

@@ -61,6 +61,9 @@ func (s *Status) Lines(now time.Time, most int) []string {
 		}
 		lines = append(lines, text)
 	}
+	if i := slices.IndexFunc(s.Datasets, func(d Dataset) bool { return d.Chosen }); i >= 0 { // which the verdict does not consider
+		lines = append(lines, fmt.Sprintf("chosen: the next run restarts from %s, as a user has asked with scr_index; newer ones leave the cache then", page.Plain(s.Datasets[i].Name)))
+	}
 	return lines
 }
 

@@ -93,7 +93,8 @@ type Dataset struct {
 	Flushing   bool      `json:"flushing"`
 	Copied     *float64  `json:"copied,omitempty"` // the part that is flushed, from 0 to 1, while it is being flushed
 	InPrefix   bool      `json:"prefix"`
-	Failed     bool      `json:"failed"` // a restart from it has failed
+	Failed     bool      `json:"failed"`           // a restart from it has failed
+	Chosen     bool      `json:"chosen,omitempty"` // a user has asked that the next run restarts from it
 	// How it is protected in the cache, and how many nodes may be lost at once; "" and -1 if
 	// that is not known. A dataset keeps the scheme with which it was written.
 	Scheme    string `json:"scheme"`
@@ -169,6 +170,11 @@ func (s *Status) readPlaces(dir string) error {
 		}
 	}
 	slices.SortFunc(s.Datasets, func(a, b Dataset) int { return b.ID - a.ID })
+	if choice, ok := prefix.Chosen(x); ok && choice.Holds(x, cached, nil) {
+		for i := range s.Datasets {
+			s.Datasets[i].Chosen = s.Datasets[i].ID == choice.Of.ID
+		}
+	}
 	_, err = os.Stat(prefix.NodesFile(dir)) // SCR_Init writes it, before there is a checkpoint
 	s.used = err == nil
 	return nil
