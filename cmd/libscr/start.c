@@ -277,7 +277,7 @@ static void make_heap(void)
  * Go ends the process if it cannot create a thread.  So some are created before Go starts, and wait until the
  * system refuses one: then one of them takes its place, and waits again when it has ended.  Go ends a thread
  * that has copied, since its priority is lower than that of others; so one that was used is used last.  At a load
- * of 28, protections and flushes in the background used at most 8 at a time.
+ * of 28, protections and flushes in the background used 6 to 8 at a time, and once more.
  */
 enum { THREADS = 12 };
 enum { NEW, USED, BUSY };
