@@ -2,8 +2,7 @@
 
 #define _GNU_SOURCE
 
-#include "notify.h"
-#include "quiet.h"
+#include "wrap.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -258,6 +257,18 @@ void goscr_space_use(struct space *s, int n)
 
 volatile int goscr_inside, goscr_function_calls;
 
+/* Waits until all ranks are in the same call, so that this one does not wait within MPI, where it can do nothing else. */
+static void wait_for_all(MPI_Comm comm)
+{
+    MPI_Request all;
+    int tests = 0, done = 0;
+
+    if (PMPI_Ibarrier(comm, &all) != MPI_SUCCESS)
+        return;
+    while (PMPI_Test(&all, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
+        goscr_pause_after(++tests);
+}
+
 void goscr_goes_in(MPI_Comm comm)
 {
     struct space *s = comm != MPI_COMM_NULL ? goscr_space(comm) : NULL;
@@ -267,6 +278,8 @@ void goscr_goes_in(MPI_Comm comm)
     if (s != NULL)
         __atomic_fetch_add(&s->blocking, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&goscr_inside, 1, __ATOMIC_RELAXED);
+    if (goscr_lends && !goscr_ours && s != NULL && !s->foreign)
+        wait_for_all(comm);
 }
 
 int goscr_within(const struct space *s, const char *in)

@@ -110,18 +110,17 @@ static void exchange(MPI_Comm over, int peer, const struct list *out, struct lis
 
     in->n = 0;
     in->at = NULL;
-    if (PMPI_Sendrecv(&mine, 1, MPI_INT, peer, TAG, &theirs, 1, MPI_INT, peer, TAG, over, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+    if (goscr_exchange(&mine, 1, &theirs, 1, MPI_INT, peer, TAG, over) != MPI_SUCCESS)
         theirs = -1;
     if (theirs >= 0 && theirs <= INT_MAX / (int)sizeof *in->at)
         in->at = malloc(sizeof *in->at * (size_t)theirs + 1);
     can = mine >= 0 && in->at != NULL;
-    if (PMPI_Sendrecv(&can, 1, MPI_INT, peer, TAG, &both, 1, MPI_INT, peer, TAG, over, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+    if (goscr_exchange(&can, 1, &both, 1, MPI_INT, peer, TAG, over) != MPI_SUCCESS)
         both = 0;
     both = both && can;
     if (both)
         in->n = theirs;
-    if (!both || PMPI_Sendrecv(out->at, mine * (int)sizeof *in->at, MPI_BYTE, peer, TAG, in->at, theirs * (int)sizeof *in->at, MPI_BYTE, peer,
-                               TAG, over, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+    if (!both || goscr_exchange(out->at, mine * (int)sizeof *in->at, in->at, theirs * (int)sizeof *in->at, MPI_BYTE, peer, TAG, over) != MPI_SUCCESS) {
         in->n = 0;
         *failed = 1;
     }
@@ -155,10 +154,8 @@ static void compare(MPI_Comm over, int rank, int dimensions, struct list *has, i
 int goscr_most(MPI_Comm over, struct begun *own, int *n)
 {
     struct list has = {NULL, 0}, list = {own, own != NULL ? *n : 0}, upper = {NULL, 0}, back = {NULL, 0};
-    int rank, size, dimensions = 0, failed = own == NULL, any = 1;
+    int rank = goscr_rank, size = goscr_size, dimensions = 0, failed = own == NULL, any = 1;
 
-    PMPI_Comm_rank(over, &rank);
-    PMPI_Comm_size(over, &size);
     while (dimensions < DIMENSIONS - 1 && size >> (dimensions + 1) > 0)
         dimensions++;
     unify(&list);
@@ -181,5 +178,5 @@ int goscr_most(MPI_Comm over, struct begun *own, int *n)
     free(has.at);
     free(upper.at);
     free(back.at);
-    return PMPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, over) != MPI_SUCCESS || any;
+    return goscr_allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, over) != MPI_SUCCESS || any;
 }

@@ -11,72 +11,41 @@
  * The functions run in a thread of their own, so that a limit can be set to the time they take,
  * and with a working directory of its own.  Or the program's thread calls them (SCR_CR_THREAD=0),
  * when all ranks have come to a call of MPI.
+ *
+ * together.c brings all ranks to a call of MPI; lend.c is for an MPI that allows one thread only.
  */
 
 #define _GNU_SOURCE
 
-#include "notify.h"
+#include "thread.h"
 
 #include "debug.h"
-#include "quiet.h"
 #include "scr.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
-
-enum {
-    TICK_MS = 50,   /* how often the thread looks for orders */
-    TICKS_A_LOOK = 2, /* ... and rank 0 for requests */
-    LOOK_MS = 5,      /* how often it looks where the program's thread is */
-    LOOKS = 300,      /* how often a thread that was sent on tests what it waits for, before it says that it waits */
-    ATTEMPTS = 50     /* to find all ranks without a nonblocking collective operation */
-};
 
 enum order { NOTHING, ATTEND, TURN, LAST };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed;
-static pthread_t thread;
 __thread int goscr_ours __attribute__((tls_model("initial-exec")));
 
-/* Under the lock. */
-static struct {
-    int runs;    /* the thread */
-    int refused; /* ... by the system */
-    int go;      /* whether it may begin: 1, or -1 if other ranks have none */
-    int waiting; /* threads of the program that wait for a turn */
-    int turn;    /* one of them may call; then it has it */
-    int last;    /* the program is in MPI_Finalize */
-    int end;     /* ... and has called the library for the last time */
-    int finalized; /* ... in a checkpoint in which it serves: it does not return from it */
-    int halted;  /* the job has ended in a call that it has not made itself: SCR_HALT_EXIT=1 */
-    int hangs;   /* functions that have not returned in time, and run */
-    const char *within;    /* the function that the program's thread is in */
-    struct timespec until; /* ... and how long it may be */
-    int late;              /* it has been longer */
-    enum { AWAY, WANTED, CAME, SERVES, SERVED, GIVEN_UP } program; /* the thread of the program */
-    int goes;      /* it has been sent on, to come again */
-    int waits;     /* ... and how often it has looked since, in calls that wait */
-    unsigned calls; /* how many calls it has begun while it was wanted */
-} now;
+pthread_mutex_t goscr_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t goscr_changed;
+pthread_t goscr_server;
+MPI_Comm goscr_orders = MPI_COMM_NULL;
+double goscr_limit;
+struct goscr_now goscr_now;
+const char goscr_asked[] = "a request for a checkpoint";
 
 static const struct goscr_cr_self *functions;
-static int rank, size, in_thread, aborts;
-static double limit; /* seconds; 0: none */
-static MPI_Comm orders = MPI_COMM_NULL;
-
-volatile int goscr_notify_called, goscr_gate;
-int goscr_notify_polled;
-static volatile int wanted; /* the program's thread */
+static int in_thread, aborts;
 
 /* ------------------------------------------------------------------------- time */
 
-static struct timespec after(double seconds)
+struct timespec goscr_after(double seconds)
 {
     struct timespec t;
     double whole = (double)(long)seconds;
@@ -92,16 +61,16 @@ static struct timespec after(double seconds)
 }
 
 /* Waits for a change, under the lock, until a time or for ever.  Returns whether it may continue. */
-static int wait_until(const struct timespec *t)
+int goscr_wait_until(const struct timespec *t)
 {
     if (t == NULL)
-        return pthread_cond_wait(&changed, &lock) == 0;
-    return pthread_cond_timedwait(&changed, &lock, t) == 0;
+        return pthread_cond_wait(&goscr_changed, &goscr_lock) == 0;
+    return pthread_cond_timedwait(&goscr_changed, &goscr_lock, t) == 0;
 }
 
-static int is_over(const struct timespec *t)
+int goscr_is_over(const struct timespec *t)
 {
-    struct timespec n = after(0);
+    struct timespec n = goscr_after(0);
 
     return n.tv_sec > t->tv_sec || (n.tv_sec == t->tv_sec && n.tv_nsec >= t->tv_nsec);
 }
@@ -118,41 +87,11 @@ static int begin_thread(pthread_t *t, void *(*function)(void *), void *argument)
     return failed;
 }
 
-/* -------------------------------------------------------------------- the gate */
-
-static const char asked[] = "a request for a checkpoint";
-
-static void close_gate(void)
-{
-    goscr_quiet_lock();
-    goscr_gate = goscr_notify_called = 1;
-    goscr_quiet_unlock();
-}
-
-static void open_gate(void)
-{
-    goscr_quiet_lock();
-    goscr_gate = 0;
-    goscr_notify_called = wanted;
-    goscr_quiet_unlock();
-    pthread_mutex_lock(&lock);
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-}
-
-static void want(int yes)
-{
-    goscr_quiet_lock();
-    wanted = yes;
-    goscr_notify_called = yes || goscr_gate;
-    goscr_quiet_unlock();
-}
-
 /* The end of a checkpoint: the program continues. */
 static void completed(void)
 {
     goscr_snapshot_done();
-    open_gate();
+    goscr_open_gate();
 }
 
 /* --------------------------------------------- the functions, with a limit of time */
@@ -172,17 +111,17 @@ static void *run(void *argument)
     unshare(CLONE_FS);
     goscr_ours = 1;
     result = c->checkpoint != NULL ? c->checkpoint(&c->command) : c->go_on();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&goscr_lock);
     if (c->checkpoint != NULL && !c->given_up)
-        close_gate(); /* what the program does from now on is not saved */
+        goscr_close_gate(); /* what the program does from now on is not saved */
     c->result = result;
     c->returned = 1;
     if (c->given_up) {
-        now.hangs--;
+        goscr_now.hangs--;
         free(c);
     }
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
+    pthread_cond_broadcast(&goscr_changed);
+    pthread_mutex_unlock(&goscr_lock);
     return NULL;
 }
 
@@ -190,7 +129,7 @@ static void *run(void *argument)
 static int call_limited(int (*checkpoint)(char **command), int (*go_on)(void), char **command)
 {
     struct limited_call *c = calloc(1, sizeof *c);
-    struct timespec end = after(limit);
+    struct timespec end = goscr_after(goscr_limit);
     pthread_t t;
     int result = GOSCR_CR_LATE;
 
@@ -203,8 +142,8 @@ static int call_limited(int (*checkpoint)(char **command), int (*go_on)(void), c
         return 1;
     }
     pthread_detach(t);
-    pthread_mutex_lock(&lock);
-    while (!c->returned && wait_until(limit > 0 ? &end : NULL))
+    pthread_mutex_lock(&goscr_lock);
+    while (!c->returned && goscr_wait_until(goscr_limit > 0 ? &end : NULL))
         continue;
     if (c->returned) {
         result = c->result;
@@ -213,9 +152,9 @@ static int call_limited(int (*checkpoint)(char **command), int (*go_on)(void), c
         free(c);
     } else {
         c->given_up = 1;
-        now.hangs++;
+        goscr_now.hangs++;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&goscr_lock);
     return result;
 }
 
@@ -225,9 +164,9 @@ static int limited_go_on(void)
 {
     int hangs;
 
-    pthread_mutex_lock(&lock);
-    hangs = now.hangs;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&goscr_lock);
+    hangs = goscr_now.hangs;
+    pthread_mutex_unlock(&goscr_lock);
     /* One after the other: the function that saves may still use what this one would free. */
     return functions->go_on == NULL || hangs ? 0 : call_limited(NULL, functions->go_on, NULL);
 }
@@ -238,114 +177,24 @@ static int ready(void)
 {
     int r = goscr_quiet_ready(functions->checkpoint != NULL);
 
-    pthread_mutex_lock(&lock);
-    if (now.hangs)
+    pthread_mutex_lock(&goscr_lock);
+    if (goscr_now.hangs)
         r = GOSCR_CR_STILL_RUNS;
-    else if (now.last)
+    else if (goscr_now.last)
         r = GOSCR_CR_ENDS;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&goscr_lock);
     return r;
 }
 
-enum { LATE, INSIDE, STOPPED };
-
-/* Waits until the program's thread has come: it is in a collective call, or is stopped in another one and stays there. */
-static int come(const struct timespec *end)
-{
-    struct timespec tick;
-    int state;
-
-    pthread_mutex_lock(&lock);
-    if (now.program == AWAY)
-        now.program = WANTED;
-    want(1);
-    while (now.program == WANTED && !now.last && (limit <= 0 || !is_over(end)) && !goscr_inside) {
-        tick = after(LOOK_MS / 1000.0);
-        wait_until(&tick);
-    }
-    if (now.last || (now.program == WANTED && !goscr_inside))
-        state = LATE;
-    else /* another thread of the program may be inside */
-        state = now.program == CAME && !goscr_inside ? STOPPED : INSIDE;
-    if (limit > 0 && is_over(end))
-        state = LATE;
-    pthread_mutex_unlock(&lock);
-    return state;
-}
-
-/* Sends the program's thread on, if it is stopped: it stops again where goscr_notify_serve says. */
-static void send_on(void)
-{
-    pthread_mutex_lock(&lock);
-    if (now.program == CAME) {
-        now.program = WANTED;
-        now.goes = 1;
-        now.waits = 0;
-        pthread_cond_broadcast(&changed);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-/* What ranks tell each other while they come together; the least, and the sum of each. */
-struct meeting {
-    int state, behind, open, calls;
-};
-
-static int sums(const struct meeting *own, struct meeting *all)
-{
-    int mine[3] = {own->behind, own->open, own->calls}, sum[3] = {0, 0, 0};
-
-    if (PMPI_Allreduce(&own->state, &all->state, 1, MPI_INT, MPI_MIN, orders) != MPI_SUCCESS ||
-        PMPI_Allreduce(mine, sum, 3, MPI_INT, MPI_SUM, orders) != MPI_SUCCESS)
-        return 1;
-    all->behind = sum[0];
-    all->open = sum[1];
-    all->calls = sum[2];
-    return 0;
-}
-
-/*
- * Brings the threads of the program to a point at which all ranks have begun the same collective operations and
- * completed them.  A rank that has begun fewer than another continues until it has not; the others stay where they are, unless
- * that does not help: it may wait for a message of theirs, and they continue by one call.  Returns whether all are there.
- */
-static int come_together(int attempts_for_open)
-{
-    struct timespec end = after(limit), pause = {0, 1000000L * LOOK_MS};
-    struct meeting own, all;
-    int before = 0, round, stuck;
-
-    for (round = 0;; round++) {
-        own.state = come(&end);
-        goscr_drain(asked); /* a send that another rank has to complete may wait for this */
-        if (goscr_targets(orders, 1, &own.behind) != 0)
-            own.state = LATE;
-        own.open = goscr_has_open();
-        pthread_mutex_lock(&lock);
-        own.calls = (int)(now.calls & 0xffffff);
-        pthread_mutex_unlock(&lock);
-        if (sums(&own, &all) != 0 || all.state == LATE)
-            return 0;
-        if (all.state == STOPPED && all.behind == 0 && (all.open == 0 || round >= attempts_for_open))
-            return 1;
-        stuck = round > 0 && all.calls == before;
-        before = all.calls;
-        if (own.behind || own.open || stuck)
-            send_on();
-        else
-            nanosleep(&pause, NULL);
-    }
-}
-
-/* ------------------------------- functions in the program's thread, and how long they take */
+/* ----------------------------------------------- functions in the program's thread */
 
 static void enters(const char *function)
 {
-    pthread_mutex_lock(&lock);
-    now.within = function;
-    now.until = after(limit);
-    now.late = 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&goscr_lock);
+    goscr_now.within = function;
+    goscr_now.until = goscr_after(goscr_limit);
+    goscr_now.late = 0;
+    pthread_mutex_unlock(&goscr_lock);
 }
 
 /* Returns whether the function has taken too long. */
@@ -353,10 +202,10 @@ static int leaves(void)
 {
     int late;
 
-    pthread_mutex_lock(&lock);
-    now.within = NULL;
-    late = now.late;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&goscr_lock);
+    goscr_now.within = NULL;
+    late = goscr_now.late;
+    pthread_mutex_unlock(&goscr_lock);
     return late;
 }
 
@@ -387,13 +236,13 @@ static void take_back(const char *function, int first)
 {
     static char why[200];
     char since[40] = "";
-    time_t began = time(NULL) - (time_t)limit;
+    time_t began = time(NULL) - (time_t)goscr_limit;
     struct tm parts;
 
     if (first) {
         if (localtime_r(&began, &parts) != NULL)
             strftime(since, sizeof since, "%H:%M:%S", &parts);
-        snprintf(why, sizeof why, "rank %d has been in the program's %s function since %s, longer than SCR_CR_LIMIT_SECONDS", rank, function, since);
+        snprintf(why, sizeof why, "rank %d has been in the program's %s function since %s, longer than SCR_CR_LIMIT_SECONDS", goscr_rank, function, since);
         fprintf(stderr, "SCR: a request for a checkpoint: %s; it runs in the program's thread, and is not interrupted%s\n", why,
                 aborts ? ": the job is ended (SCR_CR_LIMIT_ABORT=1)" : "");
     }
@@ -402,110 +251,41 @@ static void take_back(const char *function, int first)
         PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Lets the program's thread serve, or continue without. */
-static void let_go(int serves)
+void goscr_watch(void)
 {
-    struct timespec tick;
-    const char *function;
-    int first, ticks = 0;
+    const char *function = goscr_now.within;
+    int first;
 
-    pthread_mutex_lock(&lock);
-    want(0);
-    now.goes = 0;
-    if (now.program == CAME) {
-        now.program = serves ? SERVES : GIVEN_UP;
-        pthread_cond_broadcast(&changed);
-    } else
-        now.program = AWAY;
-    while (now.program == SERVES || now.program == GIVEN_UP) {
-        tick = after(TICK_MS / 1000.0);
-        wait_until(&tick);
-        function = now.within;
-        if (function == NULL || limit <= 0 || !is_over(&now.until) || ++ticks < TICKS_A_LOOK)
-            continue;
-        ticks = 0;
-        first = !now.late;
-        now.late = 1;
-        pthread_mutex_unlock(&lock);
-        take_back(function, first);
-        pthread_mutex_lock(&lock);
-    }
-    pthread_mutex_unlock(&lock);
+    if (function == NULL || goscr_limit <= 0 || !goscr_is_over(&goscr_now.until))
+        return;
+    first = !goscr_now.late;
+    goscr_now.late = 1;
+    pthread_mutex_unlock(&goscr_lock);
+    take_back(function, first);
+    pthread_mutex_lock(&goscr_lock);
 }
 
 static char handle[SCR_MAX_FILENAME];
-static int served; /* what the program's thread has got */
 
 /* In the program's thread, which is where it is to be saved. */
 
 static int rest_before(void)
 {
-    close_gate();
-    return goscr_quiet(MPI_COMM_WORLD, asked);
+    goscr_close_gate();
+    return goscr_quiet(MPI_COMM_WORLD, goscr_asked);
 }
 
-static int note_unseen(void) { return goscr_snapshot(asked, 1); }
+static int note_unseen(void) { return goscr_snapshot(goscr_asked, 1); }
 
-static int serve_here(void)
+static void serve_here(void *failed)
 {
     struct goscr_cr_self watched = {watched_checkpoint, NULL, NULL, rest_before, note_unseen, completed};
-    int sequence, failed;
+    int sequence;
 
     if (functions->go_on != NULL)
         watched.go_on = watched_go_on;
-    goscr_ours = 1;
-    failed = goscr_cr_checkpoint(&watched, ready(), handle, &sequence);
+    *(int *)failed = goscr_cr_checkpoint(&watched, ready(), handle, &sequence);
     completed();
-    goscr_ours = 0;
-    return failed;
-}
-
-/*
- * Whether the program's thread, which has been sent on, stops: in a call that waits when it has tested for some time,
- * else at the next call when this rank is not behind others.
- */
-static int stops(int again)
-{
-    if (again)
-        return ++now.waits > LOOKS;
-    return !goscr_is_behind();
-}
-
-/* Under the lock. */
-static void stop(void)
-{
-    int failed;
-
-    now.program = CAME;
-    pthread_cond_broadcast(&changed);
-    while (now.program == CAME)
-        wait_until(NULL);
-    if (now.program == WANTED)
-        return; /* it is sent on */
-    if (now.program == SERVES) {
-        pthread_mutex_unlock(&lock);
-        failed = serve_here();
-        pthread_mutex_lock(&lock);
-        served = failed;
-    }
-    now.program = AWAY;
-    pthread_cond_broadcast(&changed);
-}
-
-void goscr_notify_serve(int again)
-{
-    if (goscr_ours || goscr_owner == (void *)&goscr_thread) /* MPI has called a function of the program under the lock */
-        return;
-    pthread_mutex_lock(&lock);
-    while (goscr_gate)
-        wait_until(NULL);
-    if (now.program == WANTED) {
-        if (!again)
-            now.calls++;
-        if (!now.goes || stops(again))
-            stop();
-    }
-    pthread_mutex_unlock(&lock);
 }
 
 /* In our thread, when this rank is saved: others may still be, and need what they send received. */
@@ -515,79 +295,124 @@ static int rest_after(void)
     MPI_Request all;
     int done = 0;
 
-    close_gate(); /* also if the function has not returned */
-    if (PMPI_Ibarrier(orders, &all) != MPI_SUCCESS)
+    goscr_close_gate(); /* also if the function has not returned */
+    if (PMPI_Ibarrier(goscr_orders, &all) != MPI_SUCCESS)
         return 1;
     while (!done) {
-        goscr_drain(asked);
+        goscr_drain(goscr_asked);
         if (PMPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return 1;
         if (!done)
             nanosleep(&pause, NULL);
     }
-    return goscr_quiet(MPI_COMM_WORLD, asked) || goscr_snapshot(asked, 1);
+    return goscr_quiet(MPI_COMM_WORLD, goscr_asked) || goscr_snapshot(goscr_asked, 1);
+}
+
+/* Where the functions run in the program's thread: the ranks come together for it, if they have not yet. */
+static int checkpoint_in_call(void)
+{
+    int mine, all = 1, sequence, failed = 1, why = ready();
+
+    if (!goscr_lends) {
+        mine = why == GOSCR_CR_READY;
+        if (PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, goscr_orders) != MPI_SUCCESS)
+            return 1;
+        if (!all || !goscr_come_together()) {
+            goscr_let_go();
+            if (all)
+                why = ready() == GOSCR_CR_READY ? GOSCR_CR_NO_CALL : ready();
+            return goscr_cr_checkpoint(functions, why, handle, &sequence); /* says why it fails */
+        }
+    }
+    goscr_by_program(serve_here, &failed);
+    return failed;
 }
 
 static int checkpoint(void)
 {
     struct goscr_cr_self limited = {limited_checkpoint, limited_go_on, NULL, NULL, rest_after, completed};
-    int sequence, together = 0, mine, all, why = ready();
+    int sequence;
 
     goscr_function_calls = 0;
-    if (in_thread)
-        return goscr_cr_checkpoint(&limited, why, handle, &sequence);
-    mine = why == GOSCR_CR_READY;
-    if (PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, orders) == MPI_SUCCESS && all)
-        together = come_together(ATTEMPTS);
-    served = 1;
-    let_go(together);
-    if (together)
-        return served;
-    if (all)
-        why = ready() == GOSCR_CR_READY ? GOSCR_CR_NO_CALL : ready();
-    return goscr_cr_checkpoint(functions, why, handle, &sequence); /* says why it fails */
+    return in_thread ? goscr_cr_checkpoint(&limited, ready(), handle, &sequence) : checkpoint_in_call();
 }
 
 static int is_set(const int *flag)
 {
     int set;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&goscr_lock);
     set = *flag;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&goscr_lock);
     return set;
 }
 
-static int has_halted(void) { return is_set(&now.halted); }
-static int is_finalized(void) { return is_set(&now.finalized); }
+static int has_halted(void) { return is_set(&goscr_now.halted); }
+static int is_finalized(void) { return is_set(&goscr_now.finalized); }
 
-/* In our thread the program is not ended: others are in calls of MPI. */
+static int asks; /* the program's thread asks for ours whether there is something to do */
+
+/* Where our thread asks, the program is not ended: others are in calls of MPI. */
 static int halts(void)
 {
-    if (!pthread_equal(pthread_self(), thread))
+    if (!pthread_equal(pthread_self(), goscr_server) && !asks)
         return 0;
-    pthread_mutex_lock(&lock);
-    now.halted = 1;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&goscr_lock);
+    goscr_now.halted = 1;
+    pthread_mutex_unlock(&goscr_lock);
     return 1;
+}
+
+/* A question of the library that all ranks ask, and the answer. */
+struct question {
+    int (*ask)(int *yes);
+    int yes, failed;
+};
+
+static void ask_now(void *question)
+{
+    struct question *q = question;
+
+    asks = 1;
+    q->failed = q->ask(&q->yes);
+    asks = 0;
+}
+
+/* Returns 1, 0, or -1 after an error. */
+static int answer(int (*ask)(int *yes))
+{
+    struct question q = {ask, 0, 0};
+
+    goscr_by_mpi_thread(ask_now, &q);
+    return q.failed ? -1 : q.yes;
+}
+
+static void wait_for_all(void *unused)
+{
+    (void)unused;
+    PMPI_Barrier(goscr_orders);
 }
 
 /* Ends the program, wherever its threads are, when all ranks have come to this. */
 static int end_program(void)
 {
-    PMPI_Barrier(orders);
+    goscr_by_mpi_thread(wait_for_all, NULL);
     kill(getpid(), SIGTERM);
     return 0;
 }
 
-/* Returns whether all is as it was: not if the library cannot be called any more. */
-static int attend(void)
+static void end_library(void *unused)
 {
-    int need = 0, ends = 0;
+    (void)unused;
+    goscr_cr_end();
+}
 
-    while (goscr_debug_waits) /* the program's thread, for a debugger */
-        usleep(TICK_MS * 1000);
-    if (goscr_cr_need(&need) != 0)
+/* Does what is to be done.  Returns whether all is as it was: not if the library cannot be called any more. */
+static int do_what_is_due(void)
+{
+    int need = answer(goscr_cr_need), ends;
+
+    if (need < 0)
         return 0;
     if (has_halted())
         return end_program();
@@ -597,14 +422,31 @@ static int attend(void)
         return 0;
     if (has_halted())
         return end_program();
-    if (goscr_cr_exit(&ends) != 0)
+    ends = answer(goscr_cr_exit);
+    if (ends < 0)
         return 0;
     if (has_halted())
         return end_program();
     if (!ends)
         return 1;
-    goscr_cr_end();
+    goscr_by_mpi_thread(end_library, NULL);
     return end_program();
+}
+
+/* Returns whether all is as it was. */
+static int attend(void)
+{
+    int is_same = 1;
+
+    while (goscr_debug_waits) /* the program's thread, for a debugger */
+        usleep(GOSCR_TICK_MS * 1000);
+    if (!goscr_lends || goscr_come_together())
+        is_same = do_what_is_due();
+    else
+        goscr_refuse();
+    if (!in_thread)
+        goscr_let_go();
+    return is_same;
 }
 
 /* ----------------------------------------------------------------------- orders */
@@ -616,60 +458,87 @@ static enum order own_order(int attends)
     enum order o = NOTHING;
     int ticks = 0;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&goscr_lock);
     while (o == NOTHING) {
-        if (now.waiting)
+        if (goscr_now.waiting)
             o = TURN;
-        else if (now.end)
+        else if (goscr_now.end)
             o = LAST;
-        else if (attends && !now.last && ++ticks >= TICKS_A_LOOK) {
+        else if (attends && !goscr_now.last && ++ticks >= GOSCR_TICKS_A_LOOK) {
             ticks = 0;
-            pthread_mutex_unlock(&lock);
+            pthread_mutex_unlock(&goscr_lock);
             if (goscr_cr_due())
-                o = ATTEND;
-            pthread_mutex_lock(&lock);
+                o = goscr_can_order() ? ATTEND : NOTHING;
+            pthread_mutex_lock(&goscr_lock);
         }
-        tick = after(TICK_MS / 1000.0);
-        if (o == NOTHING && !now.waiting && !now.end)
-            wait_until(&tick);
+        tick = goscr_after(GOSCR_TICK_MS / 1000.0);
+        if (o == NOTHING && !goscr_now.waiting && !goscr_now.end)
+            goscr_wait_until(&tick);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&goscr_lock);
     return o;
+}
+
+/* An order, and its way to this rank or from it. */
+struct message {
+    int order, code, done;
+    MPI_Request request;
+};
+
+static void begin_to_receive(void *message)
+{
+    struct message *m = message;
+
+    m->code = PMPI_Irecv(&m->order, 1, MPI_INT, (goscr_rank - 1) / 2, 0, goscr_orders, &m->request);
+}
+
+static void test_message(void *message)
+{
+    struct message *m = message;
+
+    m->code = PMPI_Test(&m->request, &m->done, MPI_STATUS_IGNORE);
+}
+
+static void pass_on(void *message)
+{
+    const struct message *m = message;
+    int child;
+
+    for (child = 2 * goscr_rank + 1; child <= 2 * goscr_rank + 2 && child < goscr_size; child++)
+        PMPI_Send(&m->order, 1, MPI_INT, child, 0, goscr_orders);
 }
 
 /* The next order from the rank below in the tree. */
 static enum order received_order(void)
 {
     struct timespec tick;
-    MPI_Request request;
-    int o = LAST, done = 0;
+    struct message m = {LAST, MPI_SUCCESS, 0, MPI_REQUEST_NULL};
 
-    if (PMPI_Irecv(&o, 1, MPI_INT, (rank - 1) / 2, 0, orders, &request) != MPI_SUCCESS)
-        return LAST;
-    for (;;) {
-        if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-            return LAST;
-        if (done)
-            return (enum order)o;
-        pthread_mutex_lock(&lock);
+    goscr_by_mpi_thread(begin_to_receive, &m);
+    while (m.code == MPI_SUCCESS) {
+        goscr_by_mpi_thread(test_message, &m);
+        if (m.done)
+            return (enum order)m.order;
+        pthread_mutex_lock(&goscr_lock);
         /* While the program waits, the order is about to come. */
-        tick = after((now.waiting || now.end ? 0.2 : TICK_MS) / 1000.0);
-        pthread_cond_timedwait(&changed, &lock, &tick);
-        pthread_mutex_unlock(&lock);
+        tick = goscr_after((goscr_now.waiting || goscr_now.end ? 0.2 : GOSCR_TICK_MS) / 1000.0);
+        pthread_cond_timedwait(&goscr_changed, &goscr_lock, &tick);
+        pthread_mutex_unlock(&goscr_lock);
     }
+    return LAST;
 }
 
 /* Lets a thread of the program make the collective call that it is to make. */
 static void give_turn(void)
 {
-    pthread_mutex_lock(&lock);
-    while (!now.waiting)
-        wait_until(NULL);
-    now.turn = 1;
-    pthread_cond_broadcast(&changed);
-    while (now.turn)
-        wait_until(NULL);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&goscr_lock);
+    while (!goscr_now.waiting)
+        goscr_wait_until(NULL);
+    goscr_now.turn = 1;
+    pthread_cond_broadcast(&goscr_changed);
+    while (goscr_now.turn)
+        goscr_wait_until(NULL);
+    pthread_mutex_unlock(&goscr_lock);
 }
 
 static void turn(int begins)
@@ -678,44 +547,48 @@ static void turn(int begins)
 
     if (goscr_ours)
         return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&goscr_lock);
     if (begins) {
-        now.waiting++;
-        pthread_cond_broadcast(&changed);
-        while (!now.turn || taken)
-            wait_until(NULL);
-        now.waiting--;
+        goscr_now.waiting++;
+        pthread_cond_broadcast(&goscr_changed);
+        while (!goscr_now.turn || taken)
+            goscr_wait_and_lend();
+        goscr_now.waiting--;
         taken = 1;
     } else if (taken) {
-        now.turn = taken = 0;
-        pthread_cond_broadcast(&changed);
+        goscr_now.turn = taken = 0;
+        pthread_cond_broadcast(&goscr_changed);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&goscr_lock);
 }
 
 static void *serve(void *unused)
 {
-    int failed = unshare(CLONE_FS) != 0, attends = 1, o = NOTHING, child;
+    struct message m = {NOTHING, MPI_SUCCESS, 0, MPI_REQUEST_NULL};
+    int failed = unshare(CLONE_FS) != 0, attends = 1;
 
     (void)unused;
     goscr_ours = 1;
-    pthread_mutex_lock(&lock);
-    now.runs = !failed;
-    now.refused = failed;
-    pthread_cond_broadcast(&changed);
-    while (!failed && now.go == 0)
-        wait_until(NULL);
-    failed = failed || now.go < 0;
-    pthread_mutex_unlock(&lock);
-    while (!failed && o != LAST) {
-        o = rank == 0 ? own_order(attends) : received_order();
-        for (child = 2 * rank + 1; child <= 2 * rank + 2 && child < size; child++)
-            PMPI_Send(&o, 1, MPI_INT, child, 0, orders);
-        if (o == ATTEND)
+    pthread_mutex_lock(&goscr_lock);
+    goscr_now.runs = !failed;
+    goscr_now.refused = failed;
+    pthread_cond_broadcast(&goscr_changed);
+    while (!failed && goscr_now.go == 0)
+        goscr_wait_until(NULL);
+    failed = failed || goscr_now.go < 0;
+    pthread_mutex_unlock(&goscr_lock);
+    while (!failed && m.order != LAST) {
+        m.order = goscr_rank == 0 ? own_order(attends) : received_order();
+        goscr_by_mpi_thread(pass_on, &m);
+        if (m.order == ATTEND)
             attends = attend();
-        else if (o == TURN)
+        else if (m.order == TURN)
             give_turn();
     }
+    pthread_mutex_lock(&goscr_lock);
+    goscr_now.done = 1;
+    pthread_cond_broadcast(&goscr_changed);
+    pthread_mutex_unlock(&goscr_lock);
     return NULL;
 }
 
@@ -723,7 +596,7 @@ static void *serve(void *unused)
 
 static void warn(const char *why)
 {
-    if (rank == 0)
+    if (goscr_rank == 0)
         fprintf(stderr, "SCR: requests for checkpoints are not served, neither of scr_checkpoint nor of an interval: %s\n", why);
 }
 
@@ -735,30 +608,30 @@ static int make_thread(void)
 
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&changed, &monotonic);
+    pthread_cond_init(&goscr_changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    now.runs = now.refused = now.go = 0;
-    if (begin_thread(&thread, serve, NULL) != 0)
+    goscr_now.runs = goscr_now.refused = goscr_now.go = goscr_now.done = 0;
+    if (begin_thread(&goscr_server, serve, NULL) != 0)
         return 0;
-    pthread_mutex_lock(&lock);
-    while (!now.runs && !now.refused)
-        wait_until(NULL);
-    can = now.runs;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&goscr_lock);
+    while (!goscr_now.runs && !goscr_now.refused)
+        goscr_wait_until(NULL);
+    can = goscr_now.runs;
+    pthread_mutex_unlock(&goscr_lock);
     if (!can)
-        pthread_join(thread, NULL);
+        pthread_join(goscr_server, NULL);
     return can;
 }
 
 static void let_begin(int all)
 {
-    pthread_mutex_lock(&lock);
-    now.go = all ? 1 : -1;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&goscr_lock);
+    goscr_now.go = all ? 1 : -1;
+    pthread_cond_broadcast(&goscr_changed);
+    pthread_mutex_unlock(&goscr_lock);
     if (!all) {
-        pthread_join(thread, NULL);
-        now.runs = 0;
+        pthread_join(goscr_server, NULL);
+        goscr_now.runs = 0;
     }
 }
 
@@ -766,24 +639,24 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
 {
     int provided = MPI_THREAD_SINGLE, mine[3], all[3], can;
 
-    if (now.runs)
+    if (goscr_now.runs)
         return;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &goscr_rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &goscr_size);
     functions = self;
     PMPI_Query_thread(&provided);
     mine[0] = provided == MPI_THREAD_MULTIPLE;
-    mine[1] = goscr_cr_thread(&in_thread, &limit, &aborts) == 0;
+    mine[1] = goscr_cr_thread(&in_thread, &goscr_limit, &aborts) == 0;
     mine[2] = mine[1] && in_thread;
     if (PMPI_Allreduce(mine, all, 3, MPI_INT, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS || !all[1])
         return;
-    in_thread = all[2];
-    if (!all[0]) {
-        warn("MPI does not allow several threads (MPI_THREAD_MULTIPLE); have the functions exported or registered before MPI_Init, which "
-             "asks for it then");
-        return;
-    }
-    if (PMPI_Comm_dup(MPI_COMM_WORLD, &orders) != MPI_SUCCESS)
+    goscr_lends = !all[0];
+    in_thread = all[2] && all[0];
+    if (all[2] && !all[0] && goscr_rank == 0)
+        fprintf(stderr, "SCR: MPI allows one thread at a time, so requests for checkpoints are served in the program's calls of MPI, as with "
+                        "SCR_CR_THREAD=0; a thread could serve them if the functions were exported or registered before MPI_Init, and MPI gave "
+                        "MPI_THREAD_MULTIPLE\n");
+    if (PMPI_Comm_dup(MPI_COMM_WORLD, &goscr_orders) != MPI_SUCCESS)
         return;
     can = make_thread();
     PMPI_Allreduce(&can, all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -791,44 +664,49 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
         let_begin(all[0]);
     if (!all[0]) {
         warn("the system does not allow another thread, or none with a working directory of its own (unshare)");
-        PMPI_Comm_free(&orders);
+        PMPI_Comm_free(&goscr_orders);
         return;
     }
+    if (goscr_lends)
+        goscr_locks = 1; /* MPI may call functions of the program under the lock */
     if (in_thread)
-        goscr_quiet_beside = orders;
+        goscr_quiet_beside = goscr_orders;
     goscr_notify_polled = in_thread ? GOSCR_BESIDE : GOSCR_IN_CALLS;
     goscr_cr_turns(turn);
     goscr_cr_halts(halts);
 }
 
-int goscr_notify_runs(void) { return now.runs; }
+int goscr_notify_runs(void) { return goscr_now.runs; }
 
 void goscr_notify_last(void)
 {
-    pthread_mutex_lock(&lock);
-    if (now.runs) {
-        now.last = 1;
-        pthread_cond_broadcast(&changed);
+    pthread_mutex_lock(&goscr_lock);
+    if (goscr_now.runs) {
+        goscr_now.last = 1;
+        pthread_cond_broadcast(&goscr_changed);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&goscr_lock);
 }
 
 void goscr_notify_end(void)
 {
-    if (!now.runs || pthread_equal(pthread_self(), thread))
+    if (!goscr_now.runs || pthread_equal(pthread_self(), goscr_server))
         return;
-    pthread_mutex_lock(&lock);
-    now.end = 1;
+    pthread_mutex_lock(&goscr_lock);
+    goscr_now.end = 1;
     if (goscr_ours) { /* SCR_HALT_EXIT=1: it does not return to goscr_notify_serve */
-        now.finalized = 1;
-        now.program = AWAY;
+        goscr_now.finalized = 1;
+        goscr_now.program = AWAY;
+        goscr_now.job = NULL; /* neither does it to do_job */
     }
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-    pthread_join(thread, NULL);
+    pthread_cond_broadcast(&goscr_changed);
+    while (!goscr_now.done)
+        goscr_wait_and_lend();
+    pthread_mutex_unlock(&goscr_lock);
+    pthread_join(goscr_server, NULL);
     goscr_cr_turns(NULL);
     goscr_cr_halts(NULL);
-    now.runs = goscr_notify_polled = 0;
+    goscr_now.runs = goscr_notify_polled = 0;
     goscr_quiet_beside = MPI_COMM_NULL;
-    PMPI_Comm_free(&orders);
+    PMPI_Comm_free(&goscr_orders);
 }

@@ -8,8 +8,8 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * Begins the thread, unless MPI does not allow a thread to call it, or the system does not allow
- * what the thread needs: then there is none, and rank 0 says why.  Collective.
+ * Begins the thread, unless the system does not allow what it needs: then there is none, and rank 0 says why.
+ * Collective.
  */
 void goscr_notify_begin(const struct goscr_cr_self *self);
 
@@ -38,6 +38,12 @@ extern int goscr_notify_polled;
  */
 extern volatile int goscr_gate;
 extern __thread int goscr_ours __attribute__((tls_model("initial-exec"))); /* a thread of this library: its calls are in order */
+
+/*
+ * MPI allows one thread only, which is the program's: it calls MPI for the thread of requests, too, where it calls MPI for
+ * itself.  So it does not wait within MPI for other ranks, as long as there is another way.
+ */
+extern int goscr_lends;
 
 #pragma GCC visibility pop
 

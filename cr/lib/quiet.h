@@ -115,9 +115,14 @@ struct begun {
     int64_t space;
     uint64_t n;
 };
+/* As MPI_Allreduce, and MPI_Sendrecv with one rank: also for the thread of requests, if MPI does not allow it to call (lend.c). */
+int goscr_allreduce(const void *own, void *all, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+int goscr_exchange(const void *out, int n_out, void *in, int n_in, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
+
 /*
  * Sets each count of a list to the largest that any rank has for the same id, sorts the list by ids, and keeps one of each id.
- * `own` may be NULL: this rank has failed.  Collective over `over`.  Returns 0, or 1 on all ranks after an error.
+ * `own` may be NULL: this rank has failed.  Collective over `over`, whose ranks are those of MPI_COMM_WORLD.  Returns 0, or
+ * 1 on all ranks after an error.
  */
 int goscr_most(MPI_Comm over, struct begun *own, int *n);
 enum { GOSCR_MOST_OLD = 1024 };

@@ -114,9 +114,10 @@ int SCR_CR_INC_register_callback(SCR_CR_INC_callback_event_t event, SCR_CR_INC_c
  * communicate, to agree on a step.  That thread has a working directory of its own, so main keeps its own.  A function that
  * takes more than SCR_CR_LIMIT_SECONDS makes the checkpoint fail; with SCR_CR_THREAD=0, where nobody can
  * interrupt it, when it returns, and requests are answered with an error until then.  After `scr_checkpoint --term` or
- * scr_halt the process gets SIGTERM.  For this MPI has to have MPI_THREAD_MULTIPLE: MPI_Init asks
- * for it if the functions are exported, or registered before it, and the program sees the level
- * that it has asked for itself.
+ * scr_halt the process gets SIGTERM.  MPI_Init asks for MPI_THREAD_MULTIPLE if the functions are
+ * exported, or registered before it, and the program sees the level that it has asked for itself.
+ * If MPI gives less, it is as with SCR_CR_THREAD=0, and each blocking collective call waits for all
+ * its ranks.
  */
 typedef int (*SCR_CR_self_checkpoint_fn)(char **restart_cmd);
 typedef int (*SCR_CR_self_continue_fn)(void);

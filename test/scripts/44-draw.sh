@@ -9,15 +9,18 @@
 here=$ROOT/test/scripts
 is "draw.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -I"$BUILD" "$here/draw.c" -o "$WORK/draw" -rdynamic -L"$BUILD" \
     -Wl,--no-as-needed -lscr_cr -lscr -lpthread -Wl,-rpath,"$BUILD"
+is "onethread.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -shared -fPIC "$here/onethread.c" -o "$WORK/onethread.so"
 
 prefix=$WORK/prefix
 ranks=3
 steps=${DRAW_STEPS:-$(sized 600 3000)}
 count=${DRAW_CHECKPOINTS:-$(sized 6 40)}
 "$TESTBED" up "$ranks"
-run() { # THREAD SEED
+run() { # THREAD SEED; a THREAD of MPI: one for one thread
+    local vars=(--env SCR_CR_THREAD="$1")
+    [ "$1" != MPI ] || vars=(--env LD_PRELOAD="$WORK/onethread.so" --env DRAW_LOCKS=0)
     (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout "$(scaled 120)" -n "$ranks" --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR \
-        --env SCR_CR_THREAD="$1" --env SCR_CR_LIMIT_SECONDS="$(scaled 40)" -- "$WORK/draw" "$steps" "$2") </dev/null >"$WORK/out" 2>"$WORK/err"
+        "${vars[@]}" --env SCR_CR_LIMIT_SECONDS="$(scaled 40)" -- "$WORK/draw" "$steps" "$2") </dev/null >"$WORK/out" 2>"$WORK/err"
 }
 fresh() { "$TESTBED" wipe; rm -rf "$prefix"; mkdir "$prefix"; }
 begun() { # JOB: it has begun, or has ended
@@ -41,7 +44,7 @@ disturbed() { # THREAD SEED
     grep -q result "$WORK/out"
 }
 RANDOM=$((TEST_SEED % 32768))
-for thread in $(divided 0 1); do
+for thread in $(divided 0 1 MPI); do
     made=0 jobs=0 refused=0
     while [ $made -lt "$count" ] && [ $jobs -lt $((2 * count + 10)) ]; do
         seed=$((TEST_SEED + jobs))
@@ -50,6 +53,7 @@ for thread in $(divided 0 1); do
         result=$(cat "$WORK/out")
         is "SCR_CR_THREAD=$thread, seed $seed: the program has a result" grep -q "^result [0-9a-f]*$" "$WORK/out"
         [ -n "$result" ] || { cat "$WORK/err"; continue 2; }
+        [ $thread != MPI ] || is "... which says where it is saved" grep -q "MPI allows one thread at a time" "$WORK/err"
         fresh
         while disturbed $thread $seed; do
             jobs=$((jobs + 1))

@@ -122,13 +122,14 @@ fails_with() { # TEXT ARGUMENT...: of scr_checkpoint
     shift
     ! ask "$@" && grep -- "$text" "$WORK/asked.err" || { cat "$WORK/asked.out" "$WORK/asked.err" "$WORK/out" "$WORK/err"; return 1; }
 }
-for thread in $(divided 1 0); do
+is "onethread.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -shared -fPIC "$here/onethread.c" -o "$WORK/onethread.so"
+for thread in $(divided 1 0 MPI); do
     vars=()
     where="beside the program"
-    if [ $thread = 0 ]; then
-        vars=(--env SCR_CR_THREAD=0)
-        where="in a call of MPI"
-    fi
+    case $thread in
+    0) vars=(--env SCR_CR_THREAD=0) where="in a call of MPI" ;;
+    MPI) vars=(--env SCR_CR_THREAD=0 --env LD_PRELOAD="$WORK/onethread.so") where="with an MPI for one thread" thread=0 ;;
+    esac
     base=("${vars[@]}")
     fresh
     in_background 2
@@ -186,14 +187,17 @@ for thread in $(divided 1 0); do
         ends
         is "... and the job ends" bash -c '[ "$1" != 0 ] && grep -q "the job is ended (SCR_CR_LIMIT_ABORT=1)" "$2"' - "$status" "$WORK/err"
         vars=("${base[@]}" "${limited[@]}")
-        in_background 1 inside
-        is "$where: a rank is in a call in which its function cannot run: the request is answered" \
-            fails_with "the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run"
-        touch "$WORK/release"
-        is "... when that has ended, a request succeeds" within 300 ask
-        touch "$WORK/end"
-        ends
-        is "... and the program ends" ended
+        for inside in inside last; do
+            rm -f "$WORK/release" "$WORK/end"
+            in_background 1 $inside
+            is "$where: a rank is in a call in which its function cannot run: the request is answered ($inside)" \
+                fails_with "the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run"
+            touch "$WORK/release"
+            is "... when that has ended, a request succeeds" within 300 ask
+            touch "$WORK/end"
+            ends
+            is "... and the program ends" ended
+        done
         vars=("${base[@]}")
     fi
 

@@ -9,13 +9,17 @@ here=$ROOT/test/scripts
 is "transit.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -I"$BUILD" "$here/transit.c" -o "$WORK/transit" -rdynamic -L"$BUILD" \
     -lscr_cr -lscr -lpthread -Wl,-rpath,"$BUILD"
 
+is "onethread.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -shared -fPIC "$here/onethread.c" -o "$WORK/onethread.so"
+
 prefix=$WORK/prefix
 ranks=3
 "$TESTBED" up "$ranks"
 checks=0
-run() { # THREAD KIND
+run() { # THREAD KIND; a THREAD of MPI: one for one thread
+    local vars=(--env SCR_CR_THREAD="$1")
+    [ "$1" != MPI ] || vars=(--env SCR_CR_THREAD=0 --env LD_PRELOAD="$WORK/onethread.so")
     (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout "$(scaled 60)" -n "$ranks" --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR \
-        --env SCR_CHECK_IN_FLIGHT="$checks" --env SCR_CR_THREAD="$1" --env SCR_CR_LIMIT_SECONDS=50 --env MARK="$WORK/mark" -- "$WORK/transit" "$2") \
+        --env SCR_CHECK_IN_FLIGHT="$checks" "${vars[@]}" --env SCR_CR_LIMIT_SECONDS=50 --env MARK="$WORK/mark" -- "$WORK/transit" "$2") \
         </dev/null >"$WORK/out" 2>"$WORK/err"
 }
 begun() { # JOB: it has begun, or has ended
@@ -54,10 +58,10 @@ goes_on() { # THREAD KIND
     run "$@"
     same "$(printf '%s\n' "0 ends right" "1 ends right" "2 ends right")" "$(sort "$WORK/out")" || { cat "$WORK/err"; return 1; }
 }
-# In a call of the program's thread; and beside it, where a program that begins collective operations has to bring its ranks together itself.
-for thread in 0 1; do
+# In a call of the program's thread, where MPI may be for that thread only; and beside it, where a program that begins collective operations has to bring its ranks together itself.
+for thread in 0 1 MPI; do
     kinds=(send ssend sendrecv recv irecv inc bcast make)
-    [ $thread = 0 ] || kinds=(ring send ssend inside inc)
+    [ $thread != 1 ] || kinds=(ring send ssend inside inc)
     for kind in $(divided "${kinds[@]}"); do
         is "SCR_CR_THREAD=$thread, $kind: the program is saved" saved $thread "$kind"
         is "... and continues, with each message once" goes_on $thread "$kind"

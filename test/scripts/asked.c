@@ -2,11 +2,11 @@
  * A program that calls nothing of SCR and writes no checkpoint by itself (44-inside.sh): its
  * three functions are called when somebody asks for a checkpoint.
  *
- *     asked CALLS [hang|fail|inside]   ends when each rank was saved that often; with the variable END
+ *     asked CALLS [hang|fail|inside|last]   ends when each rank was saved that often; with the variable END
  *                                      when that file exists.  In the first call the
  *                                      function of the last rank fails, or hangs until the file RELEASE
- *                                      exists.  inside: until then rank 0 is in a collective call that
- *                                      libscr_cr.so does not see, and the others call MPI and not this
+ *                                      exists.  inside, last: until then rank 0, or the last one, is in a collective
+ *                                      call that libscr_cr.so does not see, and the others call MPI and not this
  *
  * At the end it computes everything again, in one process, and says whether it was right.
  */
@@ -69,12 +69,12 @@ int opal_crs_self_user_restart(void)
     return 0;
 }
 
-static void wait_inside(void)
+static void wait_inside(int first)
 {
     MPI_Comm comm;
     int flag;
 
-    while (rank != 0 && access(getenv("RELEASE"), F_OK) != 0) {
+    while (rank != first && access(getenv("RELEASE"), F_OK) != 0) {
         MPI_Iprobe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         usleep(1000);
     }
@@ -111,8 +111,8 @@ int main(int argc, char **argv)
     if (rank == 0)
         fprintf(stderr, "the program has begun\n");
     misbehaves = rank == size - 1 && mode != '-';
-    if (mode == 'i')
-        wait_inside();
+    if (mode == 'i' || mode == 'l')
+        wait_inside(mode == 'i' ? 0 : size - 1);
     while (all_called() < calls) {
         if (rank == 0) { /* waits for a message, as programs do */
             int i, one;

@@ -409,7 +409,7 @@ int main(int argc, char **argv)
 
     (void)argc;
     seed = strtoull(argv[2], NULL, 10);
-    locks = thread == NULL || strcmp(thread, "0") != 0;
+    locks = getenv("DRAW_LOCKS") == NULL && (thread == NULL || strcmp(thread, "0") != 0);
     for (i = 0; i < COMMS; i++)
         comms[i] = MPI_COMM_NULL;
     MPI_Init(NULL, NULL);

@@ -12,6 +12,18 @@
 
 enum { IDS = 300, TRIALS = 20 };
 
+int goscr_rank, goscr_size;
+
+int goscr_allreduce(const void *own, void *all, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    return MPI_Allreduce(own, all, n, type, op, comm);
+}
+
+int goscr_exchange(const void *out, int n_out, void *in, int n_in, MPI_Datatype type, int peer, int tag, MPI_Comm comm)
+{
+    return MPI_Sendrecv(out, n_out, type, peer, tag, in, n_in, type, peer, tag, comm, MPI_STATUS_IGNORE);
+}
+
 static unsigned state;
 
 static unsigned draw(unsigned below)
@@ -55,25 +67,25 @@ static int trial(int rank)
 
 int main(int argc, char **argv)
 {
-    int rank, size, i, n = 0, right = 1, all;
+    int i, n = 0, right = 1, all;
     struct begun one = {5, 7};
 
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    state = (unsigned)atoi(argv[1]) * 1000u + (unsigned)rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &goscr_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &goscr_size);
+    state = (unsigned)atoi(argv[1]) * 1000u + (unsigned)goscr_rank;
     for (i = 0; i < TRIALS; i++)
-        right = trial(rank) && right;
+        right = trial(goscr_rank) && right;
     if (argc > 2) { /* each rank in turn, also one that is represented by another */
-        for (i = 0; i < size; i++) {
+        for (i = 0; i < goscr_size; i++) {
             n = 1;
-            right = goscr_most(MPI_COMM_WORLD, rank == i ? NULL : &one, &n) == 1 && right;
+            right = goscr_most(MPI_COMM_WORLD, goscr_rank == i ? NULL : &one, &n) == 1 && right;
         }
-        right = trial(rank) && right;
+        right = trial(goscr_rank) && right;
     }
     MPI_Allreduce(&right, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (rank == 0 && all)
-        printf("%d ranks: right\n", size);
+    if (goscr_rank == 0 && all)
+        printf("%d ranks: right\n", goscr_size);
     MPI_Finalize();
     return !all;
 }

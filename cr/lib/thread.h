@@ -1,0 +1,110 @@
+/*
+ * What notify.c, together.c and lend.c have in common: the thread that serves requests, and the thread of the program
+ * that it waits for.
+ */
+
+#ifndef GOSCR_THREAD_H
+#define GOSCR_THREAD_H
+
+#include "notify.h"
+#include "quiet.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#pragma GCC visibility push(hidden)
+
+enum {
+    GOSCR_TICK_MS = 50,    /* how often the thread looks for orders */
+    GOSCR_TICKS_A_LOOK = 2 /* ... and rank 0 for requests */
+};
+
+extern pthread_mutex_t goscr_lock;
+extern pthread_cond_t goscr_changed;
+extern pthread_t goscr_server; /* the thread */
+extern MPI_Comm goscr_orders;  /* its communicator, of all ranks */
+extern double goscr_limit;     /* SCR_CR_LIMIT_SECONDS; 0: none */
+
+/* What the threads of this process tell each other, under the lock. */
+struct goscr_now {
+    int runs;    /* the thread */
+    int refused; /* ... by the system */
+    int go;      /* whether it may begin: 1, or -1 if other ranks have none */
+    int waiting; /* threads of the program that wait for a turn */
+    int turn;    /* one of them may call; then it has it */
+    int last;    /* the program is in MPI_Finalize */
+    int end;     /* ... and has called the library for the last time */
+    int finalized; /* ... in a checkpoint in which it serves: it does not return from it */
+    int halted;  /* the job has ended in a call that it has not made itself: SCR_HALT_EXIT=1 */
+    int hangs;   /* functions that have not returned in time, and run */
+    void (*job)(void *); /* for the program's thread to do; NULL: none */
+    void *argument;      /* ... and what it is called with */
+    int done;            /* the thread has ended */
+    const char *within;    /* the function that the program's thread is in */
+    struct timespec until; /* ... and how long it may be */
+    int late;              /* it has been longer */
+    enum { AWAY, WANTED, CAME } program; /* the thread of the program */
+    int goes;      /* it has been sent on, to come again */
+    int waits;     /* ... and how often it has looked since, in calls that wait */
+    unsigned calls; /* how many calls it has begun while it was wanted */
+};
+extern struct goscr_now goscr_now;
+
+/* What the requests are called in messages. */
+extern const char goscr_asked[];
+
+struct timespec goscr_after(double seconds);
+int goscr_is_over(const struct timespec *t);
+/* Waits for a change, under the lock, until a time; NULL: for ever.  Returns whether it may continue. */
+int goscr_wait_until(const struct timespec *t);
+
+/* ------------------------------------------------------- lend.c: jobs for the program's thread */
+
+/*
+ * Has the program's thread do a job, and returns when it is done: for calls of MPI if only that thread may make
+ * them, and else while it is stopped.
+ */
+void goscr_by_program(void (*job)(void *), void *argument);
+
+/* Makes calls of MPI, in the thread that may make them. */
+void goscr_by_mpi_thread(void (*calls)(void *), void *argument);
+
+/* Does the job that there is, in the program's thread.  Under the lock, which the job does not have. */
+void goscr_do_job(void);
+
+/* Waits for a change in the program's thread, and does meanwhile what the server cannot do itself.  Under the lock. */
+void goscr_wait_and_lend(void);
+
+/* Looks whether the function that the program's thread is in takes too long.  Under the lock. */
+void goscr_watch(void);
+
+/* ------------------------------------- together.c: the program's threads at a call of MPI */
+
+/* What goscr_notify_called says, which calls of MPI read: `why` is a part of it. */
+enum goscr_why { GOSCR_FOR_STOP, GOSCR_FOR_JOB };
+void goscr_call_program(enum goscr_why why, int yes);
+
+void goscr_close_gate(void);
+void goscr_open_gate(void);
+
+/*
+ * Brings the threads of the program to a point at which all ranks have begun the same collective operations and
+ * completed them.  Returns whether all are there, where they stay until goscr_let_go.  Collective.
+ */
+int goscr_come_together(void);
+
+/* Lets the program's thread continue, if it is stopped, and stops it no more. */
+void goscr_let_go(void);
+
+/* Whether rank 0 can order a checkpoint: not as long as the program does not come to a call, if MPI needs it for that. */
+int goscr_can_order(void);
+
+/* Answers what rank 0 was asked, since not all ranks come. */
+void goscr_refuse(void);
+
+/* As long as a server waits for other ranks: lets the program's thread go after SCR_CR_LIMIT_SECONDS. */
+void goscr_lose_patience(void);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,266 @@
+/*
+ * Brings the program's threads of all ranks to calls of MPI in which its functions can save it.
+ */
+
+#define _GNU_SOURCE
+
+#include "thread.h"
+
+enum {
+    LOOK_MS = 5,        /* how often the server looks where the program's thread is */
+    LOOKS = 300,        /* how often a thread that was sent on tests what it waits for, before it says that it waits */
+    ATTEMPTS = 50,      /* to find all ranks without a nonblocking collective operation */
+    NEVER = 1000000000, /* seconds */
+};
+
+volatile int goscr_notify_called, goscr_gate;
+int goscr_notify_polled;
+
+/* -------------------------------------------------------------------- the gate */
+
+static volatile int wanted[GOSCR_FOR_JOB + 1];
+
+/* Under the lock of quiet.h. */
+static void set_called(void) { goscr_notify_called = goscr_gate || wanted[GOSCR_FOR_STOP] || wanted[GOSCR_FOR_JOB]; }
+
+void goscr_call_program(enum goscr_why why, int yes)
+{
+    goscr_quiet_lock();
+    wanted[why] = yes;
+    set_called();
+    goscr_quiet_unlock();
+}
+
+void goscr_close_gate(void)
+{
+    goscr_quiet_lock();
+    goscr_gate = 1;
+    set_called();
+    goscr_quiet_unlock();
+}
+
+void goscr_open_gate(void)
+{
+    goscr_quiet_lock();
+    goscr_gate = 0;
+    set_called();
+    goscr_quiet_unlock();
+    pthread_mutex_lock(&goscr_lock);
+    pthread_cond_broadcast(&goscr_changed);
+    pthread_mutex_unlock(&goscr_lock);
+}
+
+/* -------------------------------------------------------- one rank comes, and all */
+
+enum { LATE, INSIDE, STOPPED };
+
+/*
+ * While ranks come together: until when this one waits for the others, and whether it has not waited any longer.  Only where
+ * the program's thread calls MPI for the server: a call of the program that is not wrapped keeps both from doing so.
+ */
+static struct timespec patience;
+static int gave_up;
+
+/* Waits until the program's thread has come: it is in a collective call, or is stopped in another one and stays there. */
+static int come(const struct timespec *end)
+{
+    struct timespec tick;
+    int state;
+
+    pthread_mutex_lock(&goscr_lock);
+    if (goscr_now.program == AWAY && !gave_up)
+        goscr_now.program = WANTED;
+    goscr_call_program(GOSCR_FOR_STOP, !gave_up);
+    while (goscr_now.program == WANTED && !goscr_now.last && !gave_up && (goscr_limit <= 0 || !goscr_is_over(end)) && !goscr_inside) {
+        tick = goscr_after(LOOK_MS / 1000.0);
+        goscr_wait_until(&tick);
+    }
+    if (goscr_now.last || (goscr_now.program == WANTED && !goscr_inside))
+        state = LATE;
+    else /* another thread of the program may be inside */
+        state = goscr_now.program == CAME && !goscr_inside ? STOPPED : INSIDE;
+    if (gave_up || (goscr_limit > 0 && goscr_is_over(end)))
+        state = LATE;
+    pthread_mutex_unlock(&goscr_lock);
+    return state;
+}
+
+void goscr_refuse(void)
+{
+    static const char why[] = "the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run, on one rank at least "
+                              "(MPI allows one thread at a time)";
+
+    if (goscr_rank != 0)
+        return;
+    goscr_cr_take_back(why);
+    goscr_cr_keep(why);
+    goscr_cr_declined();
+}
+
+void goscr_let_go(void)
+{
+    pthread_mutex_lock(&goscr_lock);
+    goscr_call_program(GOSCR_FOR_STOP, 0);
+    goscr_now.goes = 0;
+    goscr_now.program = AWAY;
+    pthread_cond_broadcast(&goscr_changed);
+    pthread_mutex_unlock(&goscr_lock);
+}
+
+/* Sends the program's thread on, if it is stopped: it stops again where goscr_notify_serve says. */
+static void send_on(void)
+{
+    pthread_mutex_lock(&goscr_lock);
+    if (goscr_now.program == CAME) {
+        goscr_now.program = WANTED;
+        goscr_now.goes = 1;
+        goscr_now.waits = 0;
+        pthread_cond_broadcast(&goscr_changed);
+    }
+    pthread_mutex_unlock(&goscr_lock);
+}
+
+void goscr_lose_patience(void)
+{
+    if (goscr_limit <= 0 || !goscr_is_over(&patience))
+        return;
+    if (!gave_up)
+        goscr_let_go();
+    gave_up = 1;
+    patience = goscr_after(GOSCR_TICKS_A_LOOK * GOSCR_TICK_MS / 1000.0);
+    goscr_refuse(); /* again, for as long as the others keep this rank waiting */
+}
+
+int goscr_can_order(void)
+{
+    struct timespec end = goscr_after(goscr_limit);
+
+    gave_up = 0;
+    if (!goscr_lends || come(&end) != LATE)
+        return 1;
+    goscr_let_go();
+    goscr_refuse();
+    return 0;
+}
+
+/* What ranks tell each other while they come together; the least, and the sum of each. */
+struct meeting {
+    int state, behind, open, calls;
+};
+
+static int sums(const struct meeting *own, struct meeting *all)
+{
+    int mine[3] = {own->behind, own->open, own->calls}, sum[3] = {0, 0, 0};
+
+    if (goscr_allreduce(&own->state, &all->state, 1, MPI_INT, MPI_MIN, goscr_orders) != MPI_SUCCESS ||
+        goscr_allreduce(mine, sum, 3, MPI_INT, MPI_SUM, goscr_orders) != MPI_SUCCESS)
+        return 1;
+    all->behind = sum[0];
+    all->open = sum[1];
+    all->calls = sum[2];
+    return 0;
+}
+
+static void drain(void *unused)
+{
+    (void)unused;
+    goscr_drain(goscr_asked);
+}
+
+static void find_open(void *open) { *(int *)open = goscr_has_open(); }
+
+/*
+ * Whether no rank has given up while the last sums were on their way.  Where this one gives up only now, and the others do
+ * not know, its program's thread comes again.
+ */
+static int are_all_there(void)
+{
+    int mine = !gave_up, all = 0;
+
+    if (goscr_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, goscr_orders) != MPI_SUCCESS)
+        return 0;
+    if (all && gave_up) {
+        gave_up = 0;
+        patience = goscr_after(NEVER);
+        return come(&patience) == STOPPED;
+    }
+    return all;
+}
+
+/*
+ * A rank that has begun fewer than another continues until it has not; the others stay where they are, unless
+ * that does not help: it may wait for a message of theirs, and they continue by one call.
+ */
+int goscr_come_together(void)
+{
+    struct timespec pause = {0, 1000000L * LOOK_MS};
+    struct meeting own, all;
+    int before = 0, round, stuck;
+
+    patience = goscr_after(goscr_limit);
+    gave_up = 0;
+    for (round = 0;; round++) {
+        own.state = come(&patience);
+        goscr_by_mpi_thread(drain, NULL); /* a send that another rank has to complete may wait for this */
+        if (goscr_targets(goscr_orders, 1, &own.behind) != 0)
+            own.state = LATE;
+        goscr_by_mpi_thread(find_open, &own.open);
+        pthread_mutex_lock(&goscr_lock);
+        own.calls = (int)(goscr_now.calls & 0xffffff);
+        pthread_mutex_unlock(&goscr_lock);
+        if (sums(&own, &all) != 0 || all.state == LATE)
+            return 0;
+        if (all.state == STOPPED && all.behind == 0 && (all.open == 0 || round >= ATTEMPTS))
+            return !goscr_lends || are_all_there();
+        stuck = round > 0 && all.calls == before;
+        before = all.calls;
+        if (own.behind || own.open || stuck)
+            send_on();
+        else
+            nanosleep(&pause, NULL);
+    }
+}
+
+/* --------------------------------------------------- in the program's thread */
+
+/*
+ * Whether the program's thread, which has been sent on, stops: in a call that waits when it has tested for some time,
+ * else at the next call when this rank is not behind others.
+ */
+static int stops(int again)
+{
+    if (again)
+        return ++goscr_now.waits > LOOKS;
+    return !goscr_is_behind();
+}
+
+/* Under the lock. */
+static void stop(void)
+{
+    goscr_now.program = CAME;
+    pthread_cond_broadcast(&goscr_changed);
+    while (goscr_now.program == CAME)
+        if (goscr_now.job != NULL)
+            goscr_do_job();
+        else
+            goscr_wait_until(NULL);
+}
+
+void goscr_notify_serve(int again)
+{
+    if (goscr_ours || goscr_owner == (void *)&goscr_thread) /* MPI has called a function of the program under the lock */
+        return;
+    pthread_mutex_lock(&goscr_lock);
+    while (goscr_gate)
+        goscr_wait_until(NULL);
+    if (goscr_lends && goscr_now.job != NULL)
+        goscr_do_job();
+    /* All ranks are about to complete a collective operation that has come to this. */
+    if (goscr_now.program == WANTED && !(goscr_lends && goscr_inside)) {
+        if (!again)
+            goscr_now.calls++;
+        if (!goscr_now.goes || stops(again))
+            stop();
+    }
+    pthread_mutex_unlock(&goscr_lock);
+}
