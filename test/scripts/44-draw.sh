@@ -55,10 +55,11 @@ for thread in $(divided 0 1 MPI); do
         [ -n "$result" ] || { cat "$WORK/err"; continue 2; }
         [ $thread != MPI ] || is "... which says where it is saved" grep -q "MPI allows one thread at a time" "$WORK/err"
         fresh
-        while disturbed $thread $seed; do
+        while [ $made -lt "$count" ] && disturbed $thread $seed; do
             jobs=$((jobs + 1))
             ! grep -q result "$WORK/out" || break
         done
+        grep -q result "$WORK/out" || run $thread $seed # to its end
         # mpiexec of MPICH prints more after it, if the checkpoint was made in MPI_Finalize.
         found=$(grep "^result [0-9a-f]*$" "$WORK/out")
         is "... and the same with checkpoints, $made until now, and a restart from each" same "$result" "$found"

@@ -7,8 +7,9 @@
  *
  * A step has parts, each with one call.  The state says which part is next.  With SCR_CR_THREAD=0 the program is saved
  * before a call or within one.  Else it holds a lock while it calls and notes the result, and waits without it; then all
- * steps are messages, since the ranks of a collective operation would wait for each other with the lock.  The number of
- * ranks is a prime, so that one that receives first is enough in each ring.
+ * steps are messages, since the ranks of a collective operation would wait for each other with the lock, and two threads
+ * do them, each with a lock, a communicator and a state of its own.  The number of ranks is a prime, so that one that
+ * receives first is enough in each ring.
  */
 
 #define _XOPEN_SOURCE 700
@@ -22,21 +23,28 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 30000, RANKS = 8, COMMS = 3 };
+enum { MOST = 600000, MANY = 30000, RANKS = 8, COMMS = 3, STRANDS = 2 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int rank, size, locks;
 static uint64_t seed;
-static struct {
-    uint64_t step, part, value, made; /* made: how many communicators, of which the last COMMS are there */
-} now;
+static struct strand { /* what a thread does */
+    struct {
+        uint64_t step, part, value, made; /* made: how many communicators, of which the last COMMS are there */
+    } now;
+    uint64_t id, *out, *in;
+    MPI_Comm world; /* all ranks, for this thread alone */
+    MPI_Request sending, receiving;
+    pthread_mutex_t lock;
+} strands[STRANDS];
+static int n_strands = 1;
+static __thread struct strand *my;
 static MPI_Comm comms[COMMS];
-static uint64_t out[MOST], in[MOST];
-static MPI_Request sending = MPI_REQUEST_NULL, receiving = MPI_REQUEST_NULL;
 
 int opal_crs_self_user_checkpoint(char **restart_cmd);
 int opal_crs_self_user_continue(void);
 int opal_crs_self_user_restart(void);
+
+static uint64_t steps;
 
 static uint64_t mixed(uint64_t a, uint64_t b, uint64_t c)
 {
@@ -47,43 +55,56 @@ static uint64_t mixed(uint64_t a, uint64_t b, uint64_t c)
     return h ^ (h >> 32);
 }
 
+static int write_all(FILE *f)
+{
+    int i, wrong = 0;
+
+    for (i = 0; i < STRANDS; i++)
+        wrong = fwrite(&strands[i].now, sizeof strands[i].now, 1, f) != 1 || wrong;
+    return wrong;
+}
+
 int opal_crs_self_user_checkpoint(char **restart_cmd)
 {
     FILE *f = fopen("state", "w");
-    int wrong;
+    int i, wrong;
 
     (void)restart_cmd;
-    if (locks)
-        pthread_mutex_lock(&lock);
-    wrong = f == NULL || fwrite(&now, sizeof now, 1, f) != 1;
+    for (i = 0; locks && i < n_strands; i++)
+        pthread_mutex_lock(&strands[i].lock);
+    wrong = f == NULL || write_all(f);
     return (f != NULL && fclose(f) != 0) || wrong;
 }
 
 int opal_crs_self_user_continue(void)
 {
-    if (locks)
-        pthread_mutex_unlock(&lock);
+    int i;
+
+    for (i = 0; locks && i < n_strands; i++)
+        pthread_mutex_unlock(&strands[i].lock);
     return 0;
 }
 
 int opal_crs_self_user_restart(void)
 {
     FILE *f = fopen("state", "r");
-    int wrong = f == NULL || fread(&now, sizeof now, 1, f) != 1;
+    int i, wrong = f == NULL;
 
+    for (i = 0; i < STRANDS && !wrong; i++)
+        wrong = fread(&strands[i].now, sizeof strands[i].now, 1, f) != 1;
     return (f != NULL && fclose(f) != 0) || wrong;
 }
 
 static void enter(void)
 {
     if (locks)
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&my->lock);
 }
 
 static void leave(void)
 {
     if (locks)
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&my->lock);
 }
 
 static void compute(void)
@@ -101,7 +122,7 @@ static void take(const uint64_t *data, int n)
     int i;
 
     for (i = 0; i < n; i++)
-        now.value = (now.value ^ data[i]) * UINT64_C(6364136223846793005) + 1;
+        my->now.value = (my->now.value ^ data[i]) * UINT64_C(6364136223846793005) + 1;
 }
 
 static void fill(int n)
@@ -109,7 +130,7 @@ static void fill(int n)
     int i;
 
     for (i = 0; i < n; i++)
-        out[i] = mixed(now.step, (uint64_t)rank, (uint64_t)i) ^ now.value;
+        my->out[i] = mixed(my->now.step, (uint64_t)rank + 1000 * my->id, (uint64_t)i) ^ my->now.value;
 }
 
 static void make_one(uint64_t number)
@@ -132,7 +153,7 @@ static struct step {
 } drawn(void)
 {
     struct step s;
-    uint64_t h = mixed(now.step, 77, 0);
+    uint64_t h = mixed(my->now.step, 77 + my->id, 0);
     int distance = 1 + (int)(h >> 40) % (size - 1);
 
     s.kind = h % 10;
@@ -140,9 +161,11 @@ static struct step {
     s.sends = (h >> 16) % 4;
     s.receives = (h >> 20) % 6;
     s.n = 1 + (int)((h >> 24) % 50);
-    if ((h >> 32) % 4 == 0)
+    if ((h >> 50) % 24 == 0 && s.sends != 1)
         s.n = MOST - s.n;
-    s.comm = locks || now.made == 0 || (h >> 36) % 2 ? MPI_COMM_WORLD : comms[(h >> 37) % (now.made < COMMS ? now.made : COMMS)];
+    else if ((h >> 32) % 4 == 0)
+        s.n = MANY - s.n;
+    s.comm = locks ? my->world : my->now.made == 0 || (h >> 36) % 2 ? MPI_COMM_WORLD : comms[(h >> 37) % (my->now.made < COMMS ? my->now.made : COMMS)];
     s.tag = (int)((h >> 44) % 3);
     MPI_Comm_rank(s.comm, &s.me);
     s.to = (s.me + distance) % size;
@@ -154,18 +177,18 @@ static int send_blocking(const struct step *s)
 {
     switch (s->sends) {
     case 0:
-        return MPI_Ssend(out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm);
+        return MPI_Ssend(my->out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm);
     case 1:
-        return MPI_Bsend(out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm);
+        return MPI_Bsend(my->out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm);
     default:
-        return MPI_Send(out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm);
+        return MPI_Send(my->out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm);
     }
 }
 
 static int begin_send(const struct step *s)
 {
-    return s->sends % 2 ? MPI_Issend(out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm, &sending)
-                        : MPI_Isend(out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm, &sending);
+    return s->sends % 2 ? MPI_Issend(my->out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm, &my->sending)
+                        : MPI_Isend(my->out, s->n, MPI_UINT64_T, s->to, s->tag, s->comm, &my->sending);
 }
 
 static int receive(const struct step *s)
@@ -180,37 +203,37 @@ static int receive(const struct step *s)
         MPI_Probe(s->from, s->tag, s->comm, &status);
         break;
     case 1:
-        MPI_Irecv(in, MOST, MPI_UINT64_T, s->from, MPI_ANY_TAG, s->comm, &r);
+        MPI_Irecv(my->in, MOST, MPI_UINT64_T, s->from, MPI_ANY_TAG, s->comm, &r);
         return MPI_Waitany(1, &r, &index, &status);
     case 2:
-        MPI_Irecv(in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &r);
+        MPI_Irecv(my->in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &r);
         return MPI_Waitsome(1, &r, &count, &index, &status);
     case 3:
-        MPI_Recv_init(in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &r);
+        MPI_Recv_init(my->in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &r);
         MPI_Start(&r);
         MPI_Wait(&r, &status);
         /* Freed later: the call may be the one within which the program is saved, and the message is received then. */
-        take(in, s->n);
-        now.part++;
+        take(my->in, s->n);
+        my->now.part++;
         return MPI_Request_free(&r);
     case 4:
         if (s->how % 2 == 0)
             break;
         MPI_Mprobe(s->from, s->tag, s->comm, &message, &status);
-        return MPI_Mrecv(in, MOST, MPI_UINT64_T, &message, &status);
+        return MPI_Mrecv(my->in, MOST, MPI_UINT64_T, &message, &status);
     }
-    return MPI_Recv(in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &status);
+    return MPI_Recv(my->in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &status);
 }
 
 static void received(const struct step *s)
 {
-    uint64_t part = now.part;
+    uint64_t part = my->now.part;
 
     receive(s);
-    if (now.part != part)
+    if (my->now.part != part)
         return;
-    take(in, s->n);
-    now.part++;
+    take(my->in, s->n);
+    my->now.part++;
 }
 
 /* Messages around a ring: those at even places receive first if the send may wait. */
@@ -218,11 +241,11 @@ static void exchange(const struct step *s)
 {
     int first = s->n < 100 && s->sends > 1 ? 1 : s->me == 0 ? 0 : 1; /* one rank that receives first is enough */
 
-    while (now.part < 2)
-        if ((now.part == 0) == first) {
+    while (my->now.part < 2)
+        if ((my->now.part == 0) == first) {
             fill(s->n);
             send_blocking(s);
-            now.part++;
+            my->now.part++;
         } else
             received(s);
 }
@@ -231,14 +254,14 @@ static void exchange_at_once(const struct step *s)
 {
     if (s->how % 2 == 0) {
         fill(s->n);
-        MPI_Sendrecv(out, s->n, MPI_UINT64_T, s->to, s->tag, in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, MPI_STATUS_IGNORE);
-        take(in, s->n);
+        MPI_Sendrecv(my->out, s->n, MPI_UINT64_T, s->to, s->tag, my->in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, MPI_STATUS_IGNORE);
+        take(my->in, s->n);
     } else {
         fill(s->n);
-        MPI_Sendrecv_replace(out, s->n, MPI_UINT64_T, s->to, s->tag, s->from, s->tag, s->comm, MPI_STATUS_IGNORE);
-        take(out, s->n);
+        MPI_Sendrecv_replace(my->out, s->n, MPI_UINT64_T, s->to, s->tag, s->from, s->tag, s->comm, MPI_STATUS_IGNORE);
+        take(my->out, s->n);
     }
-    now.part = 1;
+    my->now.part = 1;
 }
 
 /* A receive that is begun, then a send, and both are waited for; after a restart the receive is begun again. */
@@ -247,18 +270,18 @@ static void exchange_later(const struct step *s)
     MPI_Request both[2];
     MPI_Status statuses[2];
 
-    MPI_Irecv(in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &receiving);
-    if (now.part == 0) {
+    MPI_Irecv(my->in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &my->receiving);
+    if (my->now.part == 0) {
         fill(s->n);
         begin_send(s);
-        now.part = 1;
+        my->now.part = 1;
     }
     compute();
-    both[0] = receiving;
-    both[1] = sending;
+    both[0] = my->receiving;
+    both[1] = my->sending;
     MPI_Waitall(2, both, statuses);
-    receiving = sending = MPI_REQUEST_NULL;
-    take(in, s->n);
+    my->receiving = my->sending = MPI_REQUEST_NULL;
+    take(my->in, s->n);
 }
 
 #define U MPI_UINT64_T
@@ -274,7 +297,7 @@ static void collective(const struct step *s)
         places[i] = i * n;
     }
     fill(n * size);
-    memset(in, 0, sizeof in[0] * (size_t)(n * size));
+    memset(my->in, 0, sizeof *my->in * (size_t)(n * size));
 #define DO(name, iname, ...)                        \
     if (s->kind % 2 == 0)                           \
         MPI_##name(__VA_ARGS__, c);                 \
@@ -286,44 +309,44 @@ static void collective(const struct step *s)
     break
     switch (s->how) {
     case 0:
-        memcpy(in, out, sizeof in[0] * (size_t)n);
-        DO(Bcast, bcast, in, n, U, root);
+        memcpy(my->in, my->out, sizeof *my->in * (size_t)n);
+        DO(Bcast, bcast, my->in, n, U, root);
     case 1:
         got = s->me == root ? n : 0;
-        DO(Reduce, reduce, out, in, n, U, MPI_BXOR, root);
+        DO(Reduce, reduce, my->out, my->in, n, U, MPI_BXOR, root);
     case 2:
-        DO(Allreduce, allreduce, out, in, n, U, MPI_SUM);
+        DO(Allreduce, allreduce, my->out, my->in, n, U, MPI_SUM);
     case 3:
-        DO(Scan, scan, out, in, n, U, MPI_SUM);
+        DO(Scan, scan, my->out, my->in, n, U, MPI_SUM);
     case 4:
         got = s->me == 0 ? 0 : n;
-        DO(Exscan, exscan, out, in, n, U, MPI_SUM);
+        DO(Exscan, exscan, my->out, my->in, n, U, MPI_SUM);
     case 5:
-        DO(Reduce_scatter, reduce_scatter, out, in, counts, U, MPI_SUM);
+        DO(Reduce_scatter, reduce_scatter, my->out, my->in, counts, U, MPI_SUM);
     case 6:
-        DO(Reduce_scatter_block, reduce_scatter_block, out, in, n, U, MPI_SUM);
+        DO(Reduce_scatter_block, reduce_scatter_block, my->out, my->in, n, U, MPI_SUM);
     case 7:
         got = s->me == root ? n * size : 0;
-        DO(Gather, gather, out, n, U, in, n, U, root);
+        DO(Gather, gather, my->out, n, U, my->in, n, U, root);
     case 8:
         got = s->me == root ? n * size : 0;
-        DO(Gatherv, gatherv, out, n, U, in, counts, places, U, root);
+        DO(Gatherv, gatherv, my->out, n, U, my->in, counts, places, U, root);
     case 9:
-        DO(Scatter, scatter, out, n, U, in, n, U, root);
+        DO(Scatter, scatter, my->out, n, U, my->in, n, U, root);
     case 10:
-        DO(Scatterv, scatterv, out, counts, places, U, in, n, U, root);
+        DO(Scatterv, scatterv, my->out, counts, places, U, my->in, n, U, root);
     case 11:
         got = n * size;
-        DO(Allgather, allgather, out, n, U, in, n, U);
+        DO(Allgather, allgather, my->out, n, U, my->in, n, U);
     case 12:
         got = n * size;
-        DO(Allgatherv, allgatherv, out, n, U, in, counts, places, U);
+        DO(Allgatherv, allgatherv, my->out, n, U, my->in, counts, places, U);
     case 13:
         got = n * size;
-        DO(Alltoall, alltoall, out, n, U, in, n, U);
+        DO(Alltoall, alltoall, my->out, n, U, my->in, n, U);
     case 14:
         got = n * size;
-        DO(Alltoallv, alltoallv, out, counts, places, U, in, counts, places, U);
+        DO(Alltoallv, alltoallv, my->out, counts, places, U, my->in, counts, places, U);
     default:
         got = 0;
         if (s->kind % 2 == 0)
@@ -333,7 +356,7 @@ static void collective(const struct step *s)
             MPI_Wait(&r, MPI_STATUS_IGNORE);
         }
     }
-    take(in, got);
+    take(my->in, got);
 }
 
 /* With the lock: the rank before sends up to three messages ahead. */
@@ -344,32 +367,40 @@ static void exchange_with_lock(const struct step *s)
     int there = 0;
 
     enter();
-    if (now.part == 0) {
+    if (my->now.part == 0) {
         fill(s->n);
-        send_blocking(s);
-        now.part = 1;
+        if (s->n > 100)
+            begin_send(s); /* a large one would wait for its receiver */
+        else
+            send_blocking(s);
+        my->now.part = 1;
     }
     leave();
-    while (now.part == 1) {
+    while (my->now.part == 1) {
         compute();
         enter();
         if (s->receives % 3 == 0) {
             MPI_Improbe(s->from, s->tag, s->comm, &there, &message, &status);
             if (there)
-                MPI_Mrecv(in, MOST, MPI_UINT64_T, &message, &status);
+                MPI_Mrecv(my->in, MOST, MPI_UINT64_T, &message, &status);
         } else if (s->receives % 3 == 1) {
             MPI_Iprobe(s->from, s->tag, s->comm, &there, &status);
             if (there)
-                MPI_Recv(in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &status);
+                MPI_Recv(my->in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &status);
         } else {
-            if (receiving == MPI_REQUEST_NULL)
-                MPI_Irecv(in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &receiving);
-            MPI_Test(&receiving, &there, &status);
+            if (my->receiving == MPI_REQUEST_NULL)
+                MPI_Irecv(my->in, MOST, MPI_UINT64_T, s->from, s->tag, s->comm, &my->receiving);
+            MPI_Test(&my->receiving, &there, &status);
         }
         if (there) {
-            take(in, s->n);
-            now.part = 2;
+            take(my->in, s->n);
+            my->now.part = 2;
         }
+        leave();
+    }
+    while (my->sending != MPI_REQUEST_NULL) {
+        enter();
+        MPI_Test(&my->sending, &there, &status);
         leave();
     }
 }
@@ -381,7 +412,8 @@ static void one_step(void)
     compute();
     if (locks) {
         s.sends += 2; /* no rank receives while it sends, but what this sends is received when the program is saved */
-        s.n = s.n % 50 + 1;
+        if (s.n < MOST - 100)
+            s.n = s.n % 50 + 1;
         exchange_with_lock(&s);
     } else if (s.kind < 3)
         exchange(&s);
@@ -392,39 +424,75 @@ static void one_step(void)
     else if (s.kind < 9)
         collective(&s);
     else {
-        make_one(now.made);
-        now.made++;
+        make_one(my->now.made);
+        my->now.made++;
     }
     enter();
-    now.part = 0;
-    now.step++;
+    my->now.part = 0;
+    my->now.step++;
     leave();
+}
+
+/* Does all steps of a thread. */
+static void *live(void *strand)
+{
+    my = strand;
+    while (my->now.step < steps)
+        one_step();
+    return NULL;
+}
+
+static void begin(struct strand *s, uint64_t id)
+{
+    s->id = id;
+    s->world = MPI_COMM_WORLD;
+    s->sending = s->receiving = MPI_REQUEST_NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    s->out = malloc(MOST * sizeof *s->out);
+    s->in = malloc(MOST * sizeof *s->in);
+    if (s->out == NULL || s->in == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    if (id > 0)
+        MPI_Comm_dup(MPI_COMM_WORLD, &s->world);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t steps = strtoull(argv[1], NULL, 10), i, digest, all = 0;
-    int room = 64 * MOST * (int)sizeof out[0];
+    uint64_t digest = 0, all = 0, number;
+    int i, level, room = 64 * MANY * (int)sizeof digest;
     const char *thread = getenv("SCR_CR_THREAD");
+    pthread_t other;
 
     (void)argc;
+    steps = strtoull(argv[1], NULL, 10);
     seed = strtoull(argv[2], NULL, 10);
     locks = getenv("DRAW_LOCKS") == NULL && (thread == NULL || strcmp(thread, "0") != 0);
+    if (locks)
+        n_strands = STRANDS;
     for (i = 0; i < COMMS; i++)
         comms[i] = MPI_COMM_NULL;
-    MPI_Init(NULL, NULL);
+    MPI_Init_thread(NULL, NULL, locks ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    if (locks && level != MPI_THREAD_MULTIPLE)
+        return EXIT_FAILURE;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Buffer_attach(malloc((size_t)room), room);
     srand((unsigned)(getpid() + rank));
+    for (i = 0; i < n_strands; i++)
+        begin(&strands[i], (uint64_t)i);
+    /* Communicators have the same numbers as before if all are made again. */
+    for (number = 0; number < strands[0].now.made; number++)
+        make_one(number);
+    MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         fprintf(stderr, "the program has begun\n");
-    /* Communicators have the same numbers as before if all are made again. */
-    for (i = 0; i < now.made; i++)
-        make_one(i);
-    while (now.step < steps)
-        one_step();
-    digest = now.value * (2 * (uint64_t)rank + 1);
+    if (n_strands > 1 && pthread_create(&other, NULL, live, &strands[1]) != 0)
+        return EXIT_FAILURE;
+    live(&strands[0]);
+    if (n_strands > 1)
+        pthread_join(other, NULL);
+    for (i = 0; i < n_strands; i++)
+        digest += strands[i].now.value * (2 * (uint64_t)rank + 1 + 100 * strands[i].id);
     MPI_Reduce(&digest, &all, 1, U, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         printf("result %llx\n", (unsigned long long)all);
