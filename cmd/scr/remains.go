@@ -208,7 +208,8 @@ var duCommand = command{
 	synopsis: []string{"[--user NAME] [--jobid ID] [--older-than TIME] [--base DIR]... [--json]"},
 	long: `Prints one line for each job. STATE is "running" if a process holds a lock of the job, else "ended". SIZE is the size
 of the job's directories, and AGE the time since the last change in them. SAFE is "yes" if the prefix directory has
-all of the job's datasets, or newer checkpoints.
+all of the job's datasets, or newer checkpoints. If not, a line on standard error names the datasets that are only here, and
+their prefix directory; programs with the same job id may have had several.
 
 ` + aboutRemains,
 	environ:  []string{"SCR_CNTL_BASE", "SCR_CACHE_BASE"},
@@ -294,7 +295,7 @@ a prolog and an epilog for Slurm, which call scr_clean.`,
 		dry := flags.BoolP("dry-run", "n", false, "remove nothing, and print the directories that would be removed")
 		force := flags.BoolP("force", "f", false, "also remove datasets that are not in the prefix directory; without --jobid, remove a job without locks only if nothing has changed for a day")
 		var wait age
-		flags.Var(&wait, "wait", "first wait, for at most `TIME`, for a scr_run that uses the prefix directory of the job: it may copy a dataset from here")
+		flags.Var(&wait, "wait", "first wait, for at most `TIME`, for each scr_run that uses a prefix directory of the job: it may copy a dataset from here")
 		o := remainsFlags(flags)
 		return func([]string) error {
 			var more []string
@@ -342,9 +343,10 @@ a prolog and an epilog for Slurm, which call scr_clean.`,
 	},
 }
 
-// waitForRun waits while scr_run uses the prefix directory of the job, and reports whether it did.
+// waitForRun waits while scr_run uses one of the prefix directories of the job, and reports whether it did.
 func (l *leftJob) waitForRun(until time.Time) (waited bool) {
-	for dir := l.Prefix(); dir != "" && time.Now().Before(until) && request.Restarts(dir); waited = true {
+	restarts := func(dir string) bool { return dir != "" && request.Restarts(dir) }
+	for ; time.Now().Before(until) && slices.ContainsFunc(l.Prefixes(), restarts); waited = true {
 		time.Sleep(200 * time.Millisecond)
 	}
 	return waited

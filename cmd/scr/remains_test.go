@@ -145,6 +145,56 @@ func TestClean_Waits(t *testing.T) {
 	}
 }
 
+// Programs with the same job id, but other prefix directories, have used the same caches: each dataset is named with its
+// own prefix directory, and the run of each is waited for.
+func TestClean_SeveralPrefixes(t *testing.T) {
+	c := scavengetest.New(t)
+	ended(c, []string{"a"}, 1, 2)
+	other := filepath.Join(c.Root(), "other")
+	must(t, os.MkdirAll(other, 0o777))
+	scavengetest.At(t, c.Root(), "SCR_PREFIX="+other).Job([]string{"a"}, func(s *session.Session, _ int) error {
+		must(t, s.StartOutput("third", session.Checkpoint))
+		path, err := s.Route(filepath.Join(other, "third"))
+		must(t, err)
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, s.CompleteOutput(true))
+		return s.Finalize()
+	})
+	base := "--base=" + c.Node("a")
+	want := fmt.Sprintf("datasets 1 (ckpt.1), 2 (ckpt.2): not in the prefix directory %s; dataset 3 (third): not in the prefix directory %s", c.Prefix(), other)
+	if list := left(t, base); len(list) != 1 || list[0].Why != want {
+		t.Fatalf("%+v, want %s", list, want)
+	}
+	if _, said := run(t, 0, "scr_du", base); !strings.Contains(said, want) {
+		t.Error(said)
+	}
+	if _, said := run(t, 1, "scr_clean", base); !strings.Contains(said, want) {
+		t.Error(said)
+	}
+	cleaned := make(chan string)
+	var runs []*lock.Lock
+	for _, dir := range []string{c.Prefix(), other} {
+		held, err := lock.Try(request.LoopPath(dir), lock.Exclusive)
+		must(t, err)
+		runs = append(runs, held)
+	}
+	go func() {
+		out, said := run(t, 0, "scr_clean", "--force", "--wait", "1h", base)
+		cleaned <- out + said
+	}()
+	for _, held := range []*lock.Lock{runs[1], runs[0]} { // that of the newest dataset ends first
+		select {
+		case said := <-cleaned:
+			t.Fatalf("it has not waited: %s", said)
+		case <-time.After(time.Second):
+		}
+		held.Release()
+	}
+	if said := <-cleaned; !strings.Contains(said, "job job of user is removed") || there(c.Control("a")) {
+		t.Error(said)
+	}
+}
+
 // A job's own stores are found although its filemaps cannot be read, and by the id of its
 // allocation.
 func TestClean_OwnStores(t *testing.T) {

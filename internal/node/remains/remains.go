@@ -257,28 +257,33 @@ func (j *Job) Needed() string {
 	if j.Unclear != "" {
 		return "what it has is not clear: " + j.Unclear
 	}
-	var only []string
-	for _, d := range j.Datasets {
-		if d.Safe == "" {
-			only = append(only, fmt.Sprintf("%d (%s)", d.ID, d.Name))
+	var needed []string // what is needed of each prefix directory
+	for _, dir := range j.Prefixes() {
+		var only []string
+		for _, d := range j.Datasets {
+			if d.Prefix == dir && d.Safe == "" {
+				only = append(only, fmt.Sprintf("%d (%s)", d.ID, d.Name))
+			}
 		}
+		if len(only) == 0 {
+			continue
+		}
+		what := "dataset "
+		if len(only) > 1 {
+			what = "datasets "
+		}
+		needed = append(needed, what+strings.Join(only, ", ")+": not in the prefix directory "+cmp.Or(dir, "(which is not known)"))
 	}
-	if len(only) == 0 {
-		return ""
-	}
-	what := "dataset "
-	if len(only) > 1 {
-		what = "datasets "
-	}
-	return what + strings.Join(only, ", ") + ": not in the prefix directory " + cmp.Or(j.Prefix(), "(which is not known)")
+	return strings.Join(needed, "; ")
 }
 
-// Prefix returns the prefix directory of the newest dataset, "" if it is not known.
-func (j *Job) Prefix() string {
-	for _, d := range slices.Backward(j.Datasets) {
-		if d.Prefix != "" {
-			return d.Prefix
+// Prefixes returns the prefix directories of the datasets, "" among them if one is not known. There are several if
+// programs with different prefix directories had the same job id, and so the same caches.
+func (j *Job) Prefixes() (dirs []string) {
+	for _, d := range j.Datasets {
+		if !slices.Contains(dirs, d.Prefix) {
+			dirs = append(dirs, d.Prefix)
 		}
 	}
-	return ""
+	return dirs
 }
