@@ -25,8 +25,8 @@ type result struct {
 	name     string
 	passed   int
 	failures []string
-	reasons  map[string][]string // by the failure: the last lines that it printed
-	excerpt  string              // what was printed around the failures
+	reasons  map[int][]string // by the number of the failure: the last lines that it printed
+	excerpt  string           // what was printed around the failures
 	packages []string
 	cpu      time.Duration // of its processes
 	times    []timing      // of its parts
@@ -37,15 +37,15 @@ func (r *result) fail(what string) { r.failures = append(r.failures, what) }
 // explain adds a line to the reason of the last failure, which keeps the last few.
 func (r *result) explain(line string) {
 	const most, width = 6, 200
-	line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
+	line = fmt.Sprintf("%.*s", width, strings.ToValidUTF8(strings.TrimSpace(line), "?")) // so many characters, not bytes
 	if line == "" {
 		return
 	}
 	if r.reasons == nil {
-		r.reasons = map[string][]string{}
+		r.reasons = map[int][]string{}
 	}
-	last := r.failures[len(r.failures)-1]
-	lines := append(r.reasons[last], line[:min(len(line), width)])
+	last := len(r.failures) - 1 // an earlier one may have the same name
+	lines := append(r.reasons[last], line)
 	r.reasons[last] = lines[max(0, len(lines)-most):]
 }
 
@@ -80,9 +80,9 @@ func (t *total) add(r result, took, budget time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.passed += r.passed
-	for _, f := range r.failures {
+	for i, f := range r.failures {
 		text := r.name + ": " + f
-		for _, line := range r.reasons[f] {
+		for _, line := range r.reasons[i] {
 			text += "\n   | " + line
 		}
 		t.failures = append(t.failures, text)

@@ -133,6 +133,13 @@ func TestScript_Counts(t *testing.T) {
 	if want := []string{"openmpi 10-x: a\n   | line 25.\n   | line 26.\n   | line 27.\n   | line 28.\n   | line 29.\n   | line 30."}; !slices.Equal(all.failures, want) {
 		t.Errorf("%q, want %q", all.failures, want)
 	}
+	// Two failures of one name each have their own reasons, and a line is cut between characters.
+	r = at(t, t.Context(), "echo 'not ok a'; echo first; echo 'not ok a'; printf 'é%.0s' {1..300}; echo")
+	all = total{}
+	all.add(r, 0, 0)
+	if want := []string{"openmpi 10-x: a\n   | first", "openmpi 10-x: a\n   | " + strings.Repeat("é", 200)}; !slices.Equal(all.failures, want) {
+		t.Errorf("%q, want %q", all.failures, want)
+	}
 	// The processor time of a process below the script counts once the script has waited for it.
 	r = at(t, t.Context(), "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done'; echo ok a")
 	if r.cpu < 50*time.Millisecond {
