@@ -4,6 +4,7 @@ package main
 
 /*
 #cgo CFLAGS: -std=gnu99 -I${SRCDIR}/../online
+#include <stdbool.h>
 #include "rod.h"
 #include "repair.h"
 
@@ -14,8 +15,7 @@ static struct rod r;
 static void begin(MPI_Comm ranks) { hot(&r, ranks); }
 static int advance(MPI_Comm ranks) { return one_step(&r, ranks); }
 static int result(MPI_Comm ranks) { return print_result(&r, ranks); }
-static int save(const char *file) { return transfer(&r, file, "wb"); }
-static int load(const char *file) { return transfer(&r, file, "rb"); }
+static int copy(const char *file, bool writes) { return transfer(&r, file, writes ? "wb" : "rb"); }
 static void perhaps_die(int repairs) { may_die(&r, repairs); }
 
 static struct rod *mine(void) { return &r; }
@@ -72,20 +72,15 @@ func say(what string, number int64) {
 	C.tell(text, C.int64_t(number))
 }
 
-func save(path string) error {
-	text := C.CString(path)
-	defer C.free(unsafe.Pointer(text))
-	if C.save(text) == 0 {
-		return fmt.Errorf("%s cannot be written", path)
-	}
-	return nil
-}
+func save(path string) error { return transfer(path, true, "written") }
+func load(path string) error { return transfer(path, false, "read") }
 
-func load(path string) error {
+// transfer writes the rod to a file, or reads it. done says which, for the error.
+func transfer(path string, writes bool, done string) error {
 	text := C.CString(path)
 	defer C.free(unsafe.Pointer(text))
-	if C.load(text) == 0 {
-		return fmt.Errorf("%s cannot be read", path)
+	if C.copy(text, C.bool(writes)) == 0 {
+		return fmt.Errorf("%s cannot be %s", path, done)
 	}
 	return nil
 }
