@@ -53,14 +53,20 @@ nodes, with --offline not. It changes nothing. It does not read the files of che
 			if err != nil {
 				return err
 			}
-			if _, _, err := config.Read(""); option == "" && err != nil { // examine says what is wrong
-				option = cmp.Or(os.Getenv("SCR_PREFIX"), ".")
+			d := &doctor{now: time.Now()}
+			d.readSettings(c, option)
+			switch {
+			case option != "":
+			case d.job != nil:
+				option = d.job.Prefix
+			default:
+				option = cmp.Or(config.FindPrefix(), os.Getenv("SCR_PREFIX"), ".")
 			}
-			path, err := prefixDir(option)
-			if err != nil {
+			if d.dir, err = prefixDir(option); err != nil {
 				return err
 			}
-			return examine(c, path, *program, *offline).show(f)
+			d.examine(c, *program, *offline)
+			return d.show(f)
 		}
 	},
 }
@@ -120,15 +126,20 @@ func (d *doctor) show(f *facts) error {
 	return err
 }
 
-// examine makes all examinations, in the order in which they are shown.
-func examine(c *context, dir, program string, offline bool) *doctor {
-	d := &doctor{dir: dir, now: time.Now()}
+// readSettings reads the configuration, which also has the prefix directory if option is "".
+func (d *doctor) readSettings(c *context, option string) {
 	var err error
-	if d.job, d.warnings, err = openQuietly(c, dir); err != nil {
+	if d.job, d.warnings, err = openQuietly(c, option); err != nil {
 		d.add(fault, "settings", "", "no run and no other command starts: %w", err)
 	}
 	d.warnings = append(d.warnings, config.UnknownVariables()...)
+}
+
+// examine makes all examinations, in the order in which they are shown.
+func (d *doctor) examine(c *context, program string, offline bool) {
+	dir := d.dir
 	nodes := d.ask(c, offline)
+	var err error
 	if d.status, err = jobstatus.Read(dir, d.now); err != nil {
 		d.add(fault, "job", "scr_index -p "+dir+" --repair", "%w", err)
 	} else {
@@ -158,7 +169,6 @@ func examine(c *context, dir, program string, offline bool) *doctor {
 	d.examineClocks()
 	d.examineMPI(program)
 	d.examineSettings()
-	return d
 }
 
 // examineJob says how safe the job is, and whether it runs.

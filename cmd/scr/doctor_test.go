@@ -149,6 +149,18 @@ func TestDoctor_BadConfiguration(t *testing.T) {
 	if out, said := run(t, 1, "scr_doctor"); !strings.Contains(out, wants[0]) || !strings.Contains(out, wants[1]) {
 		t.Error(out, said)
 	}
+
+	// The prefix directory is in the same file, whose other lines count.
+	t.Setenv("SCR_PREFIX", "")
+	must(t, os.WriteFile(conf, []byte("SCR_CACHE_SIZE=2\nSCR_FLUSH two\nSCR_PREFIX="+c.Prefix()+"\n"), 0o600))
+	if out, said := run(t, 1, "scr_doctor"); !strings.Contains(out, wants[0]) || !strings.Contains(out, wants[1]) {
+		t.Error(out, said)
+	}
+	must(t, os.WriteFile(conf, []byte("SCR_CACHE_SIZE=2\nSCR_PREFIX="+c.Prefix()+"\n"), 0o600))
+	if out, said := run(t, 1, "scr_doctor"); strings.Contains(out, "no run and") || !strings.Contains(out, wants[1]) {
+		t.Error(out, said)
+	}
+	t.Setenv("SCR_PREFIX", c.Prefix())
 	t.Setenv("SCR_CONF_FILE", "")
 	t.Setenv("SCR_CACHE_SIZE", "many")
 	if out, said := run(t, 1, "scr_doctor"); !strings.Contains(out, `no run and no other command starts: SCR_CACHE_SIZE="many"`) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/goscr/goscr/internal/sys/trust"
@@ -122,6 +123,12 @@ func layerOf(level Level, name, text string) (*layer, error) {
 		}
 	}
 	return l, nil
+}
+
+// withoutWrongLines returns the text of a configuration file without the lines that are errors of layerOf.
+func withoutWrongLines(text string) string {
+	isWrong := func(line string) bool { _, err := layerOf(User, "", line); return err != nil }
+	return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), isWrong), "\n")
 }
 
 // set makes an item the only one with its key.

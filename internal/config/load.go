@@ -101,6 +101,14 @@ func Read(prefix string) (*Config, []string, error) {
 	return Load(nil, program, environ)
 }
 
+// FindPrefix returns the prefix directory for a command that helps where Read returns an error: of a configuration file with
+// wrong lines, the others count. It is "" if no prefix directory can be found.
+func FindPrefix() string {
+	r := &resolver{environ: os.LookupEnv, lenient: true}
+	prefix, _, _ := r.read(&Settings{}) // the caller has reported the error
+	return prefix.text
+}
+
 // Keys of the hash that rank 0 sends to all ranks.
 const (
 	keyJob     = "JOB"     // name -> TEXT, LEVEL, WHERE: values of parameters of scope Job, except those that everywhere returns
@@ -118,11 +126,17 @@ const (
 	keyWhere   = "WHERE"
 )
 
-// readAll reads all files into a resolver. It also returns the values of SCR_PREFIX and
-// SCR_CONF_FILE. These were needed to find the user's file, which therefore cannot set them; but
-// it sets the prefix if it was found without it.
+// readAll reads all files into a resolver. It also returns what read does.
 func readAll(program *Settings, environ Environ) (r *resolver, prefix, file value, err error) {
 	r = &resolver{environ: environ}
+	prefix, file, err = r.read(program)
+	return r, prefix, file, err
+}
+
+// read reads all files. It returns the values of SCR_PREFIX and SCR_CONF_FILE. These were needed
+// to find the user's file, which therefore cannot set them; but it sets the prefix if it was
+// found without it.
+func (r *resolver) read(program *Settings) (prefix, file value, err error) {
 	add := func(level Level, path string, check func(string, fs.FileInfo) error) error {
 		text, err := program.file(path, check)
 		foreign := new(trust.ForeignError)

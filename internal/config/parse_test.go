@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -132,4 +134,27 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Lines that are right name the prefix directory, also beside others.
+func TestFindPrefix(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "scr.conf")
+	t.Setenv("SCR_CONF_FILE", conf)
+	t.Setenv("SCR_PREFIX", "")
+	t.Chdir(dir)
+	for text, want := range map[string]string{
+		"SCR_FLUSH two\nSCR_PREFIX=/p\n= 3\n":  "/p",
+		"STORE= TYPE=XOR\nscr_prefix = /p # x": "/p",
+		"SCR_FLUSH=two\nSCR_PREFIX=/p\n":       "/p",
+		"SCR_PREFIX\n":                         dir,
+		"":                                     dir,
+	} {
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := FindPrefix(); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }

@@ -17,10 +17,14 @@ type resolver struct {
 	environ Environ
 	prefix  string   // the prefix directory, "" until it is known
 	layers  []*layer // highest first
+	lenient bool     // wrong lines of files are left out, and no error
 }
 
 // addFile adds a configuration file as the highest layer.
 func (r *resolver) addFile(level Level, path, text string) error {
+	if r.lenient {
+		text = withoutWrongLines(text)
+	}
 	l, err := layerOf(level, path, text)
 	if err != nil {
 		return err
