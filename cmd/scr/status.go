@@ -25,7 +25,8 @@ var statusCommand = command{
 	synopsis: []string{"[DIR] [-w] [--all] [--offline] [--json]"},
 	long: `Reads the files of the prefix directory, so it works wherever that directory is mounted. If a run has died, and only the caches
 of nodes have its newest checkpoint, it asks those that are in this allocation whether they can be used, as scr_run does before a run; with
---offline and with -w it asks none. The first line is the verdict: SAFE if the job survives the loss of any node now, else AT RISK, or LOST; and the work that is lost. The second
+--offline and with -w it asks none. If no job runs and it has asked none, a line shows when the prefix directory's record of the caches was
+last changed: they may have changed since. The first line is the verdict: SAFE if the job survives the loss of any node now, else AT RISK, or LOST; and the work that is lost. The second
 line shows the run of the job, and the time of the last entry in its log. The next lines show the newest checkpoint, the
 newest one in the prefix directory, and the checkpoint that is to be flushed next. Then the newest three datasets have a line each, with
 --all all of them: their places, the progress of the flush, the losses that they survive by the scheme with

@@ -111,13 +111,22 @@ echo scr_check_node: PASS
 	}
 	unknown := "SAFE: the next run can go back to ckpt.3, "
 	verdict(unknown) // without an allocation
+	var before struct {
+		Asked    []string
+		Recorded time.Time `json:"caches_recorded"`
+	}
+	told, _ := run(t, 0, "scr_status", "-p", c.Prefix(), "--json")
+	must(t, json.Unmarshal([]byte(told), &before))
+	if before.Asked == nil || len(before.Asked) > 0 || before.Recorded.IsZero() {
+		t.Errorf("%+v", before)
+	}
 	t.Setenv("SCR_NODELIST", "a,b,c,d")
 	verdict(unknown, "--offline")
 	if _, err := os.Stat(asked); err == nil {
 		t.Error("nodes are asked")
 	}
 	out, said := run(t, 0, "scr_status", "-p", c.Prefix())
-	if !strings.HasPrefix(out, unknown) || !strings.Contains(out, "it can be rebuilt, although c of its 4 nodes cannot be used. Without more of them: back to ckpt.2, ") {
+	if !strings.HasPrefix(out, unknown) || !strings.Contains(out, "it can be rebuilt, although c of its 4 nodes cannot be used. Without more of them: back to ckpt.2, ") || strings.Contains(out, "not asked") {
 		t.Errorf("%s%s", out, said)
 	}
 	t.Setenv("SCR_NODELIST", "c,e") // another allocation

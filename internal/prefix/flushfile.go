@@ -3,6 +3,7 @@ package prefix
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -103,6 +104,15 @@ func Locations(prefix string) ([]Located, error) {
 		return nil, nil
 	}
 	return list, err
+}
+
+// LocationsChanged returns when the flush file of a prefix directory was last changed, the zero time if that cannot be found out.
+func LocationsChanged(prefix string) time.Time {
+	info, err := os.Stat(metadataPath(prefix, flushFile))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // located returns the entry of an id in the flush file, the zero Located if there is

@@ -36,6 +36,9 @@ func (s *Status) Lines(now time.Time, most int) []string {
 	}
 	row("newest", newest, where)
 	row("in prefix", s.Newest(func(d Dataset) bool { return d.InPrefix }), s.next())
+	if s.Recorded != nil && s.State != Running && len(s.Asked) == 0 { // a job that runs knows its caches
+		lines = append(lines, fmt.Sprintf("in caches  as recorded at %s; the nodes were not asked", s.Recorded.Local().Format(time.DateTime)))
+	}
 	if i := s.Interval; i.Used > 0 && (s.State == Running || s.unfinished()) {
 		lines = append(lines, fmt.Sprintf("checkpoint every %s, %s each: %.1f %%", page.Span(i.Used), page.Span(i.Cost), 100*i.Cost/(i.Used+i.Cost)))
 	}

@@ -67,11 +67,15 @@ type Status struct {
 
 	// Asked are the nodes of the newest checkpoint that were asked whether they can be used, after a run that
 	// has died, and Gone those of them that cannot. Read asks none: see NeedsNodes.
-	Asked []string `json:"asked,omitempty"`
+	Asked []string `json:"asked"`
 	Gone  []string `json:"gone,omitempty"`
+	// Recorded is when the record of what is in the caches of the nodes was last changed, nil if it has nothing there.
+	Recorded *time.Time `json:"caches_recorded,omitempty"`
 
-	log  *account.Account // nil if there is none
-	used bool             // a job has begun here
+	runs struct {
+		log *account.Account // nil if there is none
+		any bool             // a job has begun here
+	}
 }
 
 // Lost is a node that cannot be used any more.
@@ -114,7 +118,7 @@ type NextFlush struct {
 
 // Read finds the status of the job of a prefix directory.
 func Read(dir string, now time.Time) (*Status, error) {
-	s := &Status{State: Unknown, Lost: []Lost{}, Datasets: []Dataset{}}
+	s := &Status{State: Unknown, Lost: []Lost{}, Datasets: []Dataset{}, Asked: []string{}}
 	if _, err := os.Stat(dir); err != nil {
 		return nil, err
 	}
@@ -170,13 +174,16 @@ func (s *Status) readPlaces(dir string) error {
 		}
 	}
 	slices.SortFunc(s.Datasets, func(a, b Dataset) int { return b.ID - a.ID })
+	if at := prefix.LocationsChanged(dir); !at.IsZero() && slices.ContainsFunc(s.Datasets, func(d Dataset) bool { return d.InCache }) {
+		s.Recorded = &at
+	}
 	if choice, ok := prefix.Chosen(x); ok && choice.Holds(x, cached, nil) {
 		for i := range s.Datasets {
 			s.Datasets[i].Chosen = s.Datasets[i].ID == choice.Of.ID
 		}
 	}
 	_, err = os.Stat(prefix.NodesFile(dir)) // SCR_Init writes it, before there is a checkpoint
-	s.used = err == nil
+	s.runs.any = err == nil
 	return nil
 }
 
@@ -274,7 +281,7 @@ func (s *Status) readLog(dir string) error {
 		s.Nodes = strconv.Itoa(last.Nodes)
 	}
 	s.Job.ID = last.Job
-	s.log = a
+	s.runs.log = a
 	s.State = map[account.Outcome]State{account.Open: Running, account.Finished: Finished, account.Died: Died}[last.Outcome]
 	if s.State == Finished && last.Halted != "" {
 		s.State, s.Halted = Stopped, last.Halted
@@ -321,7 +328,7 @@ func (s *Status) weigh(now time.Time) {
 	if s.State == Finished {
 		return
 	}
-	if s.unfinished() && s.log != nil { // nothing is computed any more
+	if s.unfinished() && s.runs.log != nil { // nothing is computed any more
 		now = s.worked()
 	}
 	age := func(where func(Dataset) bool) *float64 {
@@ -330,8 +337,8 @@ func (s *Status) weigh(now time.Time) {
 			return nil
 		}
 		lost := max(now.Sub(d.Begun), 0)
-		if s.log != nil {
-			if work, ok := s.log.WorkSince(d.Begun, now); ok {
+		if s.runs.log != nil {
+			if work, ok := s.runs.log.WorkSince(d.Begun, now); ok {
 				lost = work
 			}
 		}
@@ -344,7 +351,7 @@ func (s *Status) weigh(now time.Time) {
 
 // worked returns the last sign of the last run that may have computed something.
 func (s *Status) worked() time.Time {
-	for _, run := range slices.Backward(s.log.Runs) {
+	for _, run := range slices.Backward(s.runs.log.Runs) {
 		if run.Initialised() {
 			return run.End
 		}
@@ -367,7 +374,7 @@ func (s *Status) Alike(t *Status) bool {
 
 // Empty reports whether nothing is known of a job.
 func (s *Status) Empty() bool {
-	return s.State == Unknown && s.Unseen == "" && len(s.Datasets) == 0 && !s.used
+	return s.State == Unknown && s.Unseen == "" && len(s.Datasets) == 0 && !s.runs.any
 }
 
 // Newest returns the newest checkpoint of which a condition holds and from which no restart

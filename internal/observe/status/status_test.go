@@ -417,6 +417,35 @@ func TestStatus_Exposed(t *testing.T) {
 	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache as the run left it, not protected: does not survive the loss of a node until it is protected")
 }
 
+// Where nobody has asked the nodes, the places in their caches are what was recorded.
+func TestStatus_Recorded(t *testing.T) {
+	j := newJob(t)
+	at := time.Date(2026, 11, 29, 12, 34, 56, 0, time.Local)
+	line := "\nin caches  as recorded at 2026-11-29 12:34:56; the nodes were not asked\n"
+	shows := func(want bool, change func(s *Status)) {
+		t.Helper()
+		must(t, os.Chtimes(filepath.Join(j.dir, prefix.Metadata, "flush.scr"), at, at))
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		change(s)
+		if text := strings.Join(s.Lines(j.now, 0), "\n"); strings.Contains(text, line) != want {
+			t.Errorf("want it: %v\n%s", want, text)
+		}
+	}
+	nothing := func(*Status) {}
+	j.has(1, 9*time.Second, prefix.InCache)
+	shows(true, nothing)
+	shows(false, func(s *Status) { s.Asked = []string{"node1"} })
+	j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END"})
+	shows(false, nothing) // a job that runs knows
+	status := 1
+	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
+	shows(true, nothing)
+	must(t, prefix.Locate(j.dir, j.dataset(1, 9*time.Second), prefix.InCache, false))
+	j.has(1, 9*time.Second, prefix.InPrefix)
+	shows(false, nothing)
+}
+
 // Of a flush that is under way the part that is copied is known, and of a job that runs what is
 // flushed next.
 func TestStatus_Flushes(t *testing.T) {
