@@ -540,6 +540,31 @@ func TestEnding(t *testing.T) {
 	}
 }
 
+// What Open MPI 4.1, MPICH 4.0 and Slurm 22.05 write; and what they write of other errors.
+func TestRejects(t *testing.T) {
+	openMPI, hydra, srun := Launcher{"mpirun", false, byOpenMPI}, Launcher{"mpiexec", true, byHydra}, Launcher{"srun", false, bySrun}
+	all := []Launcher{openMPI, hydra, srun, {}}
+	for line, by := range map[string]*Launcher{
+		`mpirun: Error: unknown option "--bogus"`:                                                   &openMPI,
+		`/opt/bin/mpirun.openmpi: Error: option "-np" did not have enough parameters (1)`:           &openMPI,
+		`app: Error: unknown option "--bogus"`:                                                      nil,
+		"[mpiexec@n1] match_arg (utils/args/args.c:163): unrecognized argument bogus":               &hydra,
+		"[mpiexec@n1] np_fn (ui/mpich/utils.c:788): missing command line argument, add -h for help": &hydra,
+		"[mpiexec@n1] main (ui/mpich/mpiexec.c:127): error parsing parameters":                      nil, // as if the file of hosts cannot be read
+		"srun: unrecognized option '--bogus'":                                                       &srun,
+		"srun: invalid option -- 'Y'":                                                               &srun,
+		"srun: option requires an argument -- 'n'":                                                  &srun,
+		"srun: error: Unable to create step for job 2: Requested nodes are busy":                    nil,
+		"app: unrecognized option '--bogus'":                                                        nil,
+	} {
+		for i := range all {
+			if got := all[i].Rejects(line); got != (by != nil && by.name == all[i].name) {
+				t.Errorf("%q: %s: %v", line, all[i].name, got)
+			}
+		}
+	}
+}
+
 func TestLaunchers_Unknown(t *testing.T) {
 	for _, argv := range [][]string{nil, {"./app"}, {"ssh", "srun"}} {
 		if _, err := FindLauncher(t.Context(), argv); err == nil || !strings.Contains(err.Error(), "srun") {

@@ -47,3 +47,26 @@ func Failure(line string) (node string, ok bool) {
 	}
 	return m[1], true
 }
+
+// What launchers write on stderr when they do not understand an option. The lines of other errors are not here, such as those of a
+// node that does not answer: the next run may have no such error. Those of Open MPI 5 are not known.
+var (
+	// mpirun: Error: unknown option "--bogus"
+	// mpirun: Error: option "-np" did not have enough parameters (1)
+	openMPIRejects = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\S*/)?(mpirun|mpiexec|orterun|prterun)[^\s/]*: Error: (unknown option "|option ".*" did not have enough parameters)`)
+	})
+	// [mpiexec@n1] match_arg (utils/args/args.c:163): unrecognized argument bogus
+	// [mpiexec@n1] np_fn (ui/mpich/utils.c:788): missing command line argument, add -h for help
+	hydraRejects = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\[mpiexec@\S+\] \S+ \(\S+\): (unrecognized argument|missing command line argument)`)
+	})
+	// srun: unrecognized option '--bogus'
+	srunRejects = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^srun: (unrecognized option '|invalid option -- '|option .*requires an argument)`)
+	})
+)
+
+// Rejects reports whether the launcher says by a line on stderr that it does not understand its options. Then it has started
+// nothing, and would do the same again.
+func (l Launcher) Rejects(line string) bool { return l.rejects != nil && l.rejects().MatchString(line) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,8 @@ type launching struct {
 	place func(argv []string, p Placement) (Launch, error)
 	// hosts passes the node of each rank to it; nil if that is not possible.
 	hosts func(argv []string, p Placement) (Launch, error)
+	// rejects matches lines by which it rejects its options; nil if they are not known.
+	rejects func() *regexp.Regexp
 }
 
 // Name is the name of the command.
@@ -127,9 +130,9 @@ func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 }
 
 var (
-	bySrun    = launching{placeSrun, hostsSrun}
-	byOpenMPI = launching{placeOpenMPI, hostsOpenMPI}
-	byHydra   = launching{placeHydra, hostsHydra}
+	bySrun    = launching{placeSrun, hostsSrun, srunRejects}
+	byOpenMPI = launching{placeOpenMPI, hostsOpenMPI, openMPIRejects}
+	byHydra   = launching{placeHydra, hostsHydra, hydraRejects}
 )
 
 // launchers are the kinds of launchers, by the name of the command; zero if the name alone

@@ -82,18 +82,19 @@ type history struct {
 
 // attempt is a run that has ended.
 type attempt struct {
-	number int
-	status int
-	what   string   // how it ended, for messages
-	gained bool     // it has completed a checkpoint
-	hung   bool     // the watchdog has ended it
-	lost   []string // nodes that went down during the run
-	began  time.Time
-	ended  time.Time  // when the launcher had ended
-	node   string     // the node on which the first process died, "": not known
-	moves  bool       // it was ended for a migration
-	check  *nodeCheck // of the nodes, which has begun before it ended; nil: none has
-	how    string     // it has ended, for metrics: one of the constants below
+	number  int
+	status  int
+	what    string   // how it ended, for messages
+	gained  bool     // it has completed a checkpoint
+	hung    bool     // the watchdog has ended it
+	lost    []string // nodes that went down during the run
+	began   time.Time
+	ended   time.Time  // when the launcher had ended
+	node    string     // the node on which the first process died, "": not known
+	rejects string     // what the launcher says of its options, if it has not understood them, "": it has
+	moves   bool       // it was ended for a migration
+	check   *nodeCheck // of the nodes, which has begun before it ended; nil: none has
+	how     string     // it has ended, for metrics: one of the constants below
 }
 
 // How runs end.
@@ -363,7 +364,11 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	ended := time.Now()
 	l.takeLateRequest()
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
-	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, node: r.messages.failedOn(), check: r.check}
+	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, check: r.check}
+	a.node, a.rejects = r.messages.result()
+	if number > 1 || r.initCalled.seen() { // some run has begun with the options of the user
+		a.rejects = ""
+	}
 	l.past.pastCurrent = l.past.pastCurrent || a.gained
 	if l.move != nil {
 		l.endedMeanwhile(&a, r)
@@ -426,6 +431,9 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 			a.how = halted
 		}
 		return s
+	}
+	if a.rejects != "" {
+		return &stop{why: fmt.Sprintf("%s does not understand its options, and a further run would end in the same way: %s", l.Launcher.Name(), a.rejects), status: a.status}
 	}
 	var err error
 	if a.lost, err = l.findLost(ctx, a.check); err == nil && a.check != nil && len(a.lost) == 0 {

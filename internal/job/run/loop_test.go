@@ -963,6 +963,33 @@ func TestLoop_Watchdog_NodeIsSilent(t *testing.T) {
 	}
 }
 
+// Options that the launcher does not understand are no reason for another run, unless a run has begun with them.
+func TestLoop_LauncherRejectsOptions(t *testing.T) {
+	for before, want := range map[string]int{
+		"":                                    1,
+		`"$@"`:                                3, // the program
+		"[ $(wc -l <$RUNS) -gt 1 ] || exit 1": 3, // the first run has failed in another way
+	} {
+		l := newLab(t, "init 3", "init 3", "init 3")
+		file := filepath.Join(l.dir, "runs")
+		t.Setenv("RUNS", file)
+		script(t, filepath.Join(l.dir, "bin/mpirun"), `[ "$1" != --version ] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
+			while [ "$1" != -- ]; do shift; done; shift
+			echo >>$RUNS
+			`+before+`
+			echo 'mpirun: Error: unknown option "--bogus"' >&2; echo "Type 'mpirun --help' for usage." >&2; exit 1`)
+		said := `the job is over: mpirun does not understand its options, and a further run would end in the same way: mpirun: Error: unknown option "--bogus"`
+		if want > 1 {
+			said = "3 runs in a row have failed"
+		}
+		l.run(t, 1, said)
+		runs, err := os.ReadFile(file)
+		if must(t, err); len(runs) != want {
+			t.Errorf("%q: %d runs, want %d", before, len(runs), want)
+		}
+	}
+}
+
 func TestLoop_NeverStarts(t *testing.T) {
 	l := newLab(t, "hang", "init 3; checkpoint 1; finalize")
 	l.firstOnly = true

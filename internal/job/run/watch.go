@@ -106,7 +106,7 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	if err := snapshot.RecordLaunch(l.Prefix, l.Args, append(slices.Clone(l.Argv), l.First...)); err != nil {
 		l.Tell("%v", err)
 	}
-	if r.messages, err = newMessages(l.Stderr); err != nil {
+	if r.messages, err = newMessages(l.Launcher, l.Stderr); err != nil {
 		return nil, err
 	}
 	defer r.messages.w.Close()
