@@ -27,7 +27,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goscr/goscr/hash"
@@ -41,10 +40,10 @@ type Config struct {
 	// Ignored says which files do not count, because another user has written them or may have.
 	Ignored []string
 
-	values map[string]value // every parameter, and unknown names that were set
-	items  *hash.Hash       // kind -> id -> field -> value; a number has no suffix, and a Bool is 0 or 1
-	asked  *hash.Hash       // what Query answers: see share
-	own    *resolver        // this rank's, without layers
+	values map[string]value      // every parameter, and unknown names that were set
+	items  *hash.Hash            // kind -> id -> field -> value; a number has no suffix, and a Bool is 0 or 1
+	asked  map[string][]expanded // what Query answers, see answers
+	own    *resolver             // this rank's, without layers
 }
 
 // Source says where the value of a field of Values came from. field is a pointer to it, as
@@ -107,25 +106,15 @@ func (c *Config) Query(s string) (result string, ok bool, err error) {
 // inForce returns the items with a key that were in force when the configuration was loaded.
 // Names that nobody knows are looked up in the environment.
 func (c *Config) inForce(key string) []expanded {
-	known, list := isKnown(key), c.asked.Get(key)
-	if !known || isOfRank(key) {
+	if !isKnown(key) || isOfRank(key) {
 		if text, _ := c.own.environ(key); text != "" && findKind(key) == nil {
-			return []expanded{{raw: text, text: c.own.expand(text, Environment)}}
+			return []expanded{{Raw: text, Text: c.own.expand(text, Environment)}}
 		}
 	}
-	var items []expanded
-	for _, i := range list.Ints() {
-		h := list.Get(strconv.Itoa(i))
-		x := expanded{raw: h.Text(keyRaw), text: h.Text(keyText)}
-		for _, j := range h.Get(keyItem).Ints() {
-			child := h.Get(keyItem, strconv.Itoa(j))
-			x.children = append(x.children, setting{key: child.Text(keyRaw), text: child.Text(keyText)})
-		}
-		items = append(items, x)
-	}
+	items := slices.Clone(c.asked[key])
 	if isOfRank(key) {
 		for i := range items { // rank 0 has left them as they were set
-			items[i].text = c.own.expand(items[i].text, System)
+			items[i].Text = c.own.expand(items[i].Text, System)
 		}
 	}
 	return items

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/sys/trust"
@@ -45,17 +45,20 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 		environ = program.lookup()
 	}
 	if c == nil {
-		shared, err := decide(program, environ, names)
+		d, err := decide(program, environ, names)
 		if err != nil {
 			return nil, nil, err
 		}
-		return complete(shared, program, environ)
+		return complete(d, program, environ)
 	}
-	shared, err := hash.FromRoot(c, func() (*hash.Hash, error) { return decide(program, environ, names) })
+	message, err := hash.FromRoot(c, func() (*hash.Hash, error) {
+		d, err := decide(program, environ, names)
+		return hash.Marshal(d), err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, warnings, err := complete(shared, program, environ)
+	cfg, warnings, err := complete(hash.As[decisions](message), program, environ)
 	if err := mpi.Agree(c, cmp.Or(program.Err, err)); err != nil {
 		return nil, nil, err
 	}
@@ -109,22 +112,24 @@ func FindPrefix() string {
 	return prefix.text
 }
 
-// Keys of the hash that rank 0 sends to all ranks.
-const (
-	keyJob     = "JOB"     // name -> TEXT, LEVEL, WHERE: values of parameters of scope Job, except those that everywhere returns
-	keySet     = "SET"     // name -> level -> TEXT, WHERE: settings of parameters of scope Rank
-	keyItem    = "ITEM"    // kind -> id -> field -> value
-	keyItemSet = "ITEMSET" // kind -> level
-	keyItemRaw = "ITEMRAW" // kind -> id -> TEXT, LEVEL, WHERE: ids of scope Rank before expansion
-	keyAsked   = "ASKED"   // what Query answers: key -> number -> RAW, TEXT, ITEM -> number -> RAW (its key), TEXT
-	keyRaw     = "RAW"
-	keyProgram = "PROGRAM" // rank 0's Settings.Text
-	keyWarning = "WARNING" // number -> text
-	keyIgnored = "IGNORED" // texts: files that do not count
-	keyText    = "TEXT"
-	keyLevel   = "LEVEL"
-	keyWhere   = "WHERE"
-)
+// decisions are what rank 0 sends to all ranks.
+type decisions struct {
+	Program  string                       `hash:"PROGRAM"` // rank 0's Settings.Text
+	Job      map[string]shared            `hash:"JOB"`     // by name: values of parameters of scope Job, except those that everywhere returns
+	Set      map[string][]shared          `hash:"SET"`     // by name: settings of parameters of scope Rank
+	Items    *hash.Hash                   `hash:"ITEM"`    // kind -> id -> field -> value
+	ItemsSet map[string]Level             `hash:"ITEMSET"` // by kind
+	ItemsRaw map[string]map[string]shared `hash:"ITEMRAW"` // by kind and id: ids of scope Rank before expansion
+	Asked    map[string][]expanded        `hash:"ASKED"`   // by key: what Query answers
+	Warnings []string                     `hash:"WARNING"`
+	Ignored  []string                     `hash:"IGNORED,set"` // files that do not count
+}
+
+// shared is a value, or a setting before expansion.
+type shared struct {
+	Text string `hash:"TEXT"`
+	Source
+}
 
 // readAll reads all files into a resolver. It also returns what read does.
 func readAll(program *Settings, environ Environ) (r *resolver, prefix, file value, err error) {
@@ -215,135 +220,103 @@ func (l *layer) cannotSet(name, used string) {
 }
 
 // decide returns everything that rank 0 decides for all ranks.
-func decide(program *Settings, environ Environ, names []string) (*hash.Hash, error) {
+func decide(program *Settings, environ Environ, names []string) (d decisions, err error) {
 	r, prefix, file, err := readAll(program, environ)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	shared := hash.New()
-	shared.SetValue(keyProgram, program.Text())
+	d = decisions{Program: program.Text(), Job: map[string]shared{}, Set: map[string][]shared{}, Items: hash.New(),
+		ItemsSet: map[string]Level{}, ItemsRaw: map[string]map[string]shared{}, Asked: map[string][]expanded{}}
 	for _, l := range r.layers {
 		for _, err := range l.ignored {
-			shared.At(keyIgnored).At(err.Error())
+			d.Ignored = append(d.Ignored, err.Error())
 		}
 	}
-	for i, text := range append(r.warnings(file), unknownVariables(names)...) {
-		shared.At(keyWarning).SetValue(strconv.Itoa(i), text)
-	}
-	decided := map[string]value{"SCR_PREFIX": prefix, "SCR_CONF_FILE": file}
+	slices.Sort(d.Ignored)
+	d.Ignored = slices.Compact(d.Ignored)
+	d.Warnings = append(r.warnings(file), unknownVariables(names)...)
+	found := map[string]value{"SCR_PREFIX": prefix, "SCR_CONF_FILE": file}
 	for i := range Parameters {
 		p := &Parameters[i]
 		if p.Scope == Rank {
-			r.shareSettings(shared, p.Name)
+			for _, l := range r.layers {
+				if s := l.last(p.Name); s.text != "" {
+					d.Set[p.Name] = append(d.Set[p.Name], shared{s.text, Source{l.level, s.where}})
+				}
+			}
 			continue
 		}
-		v, ok := decided[p.Name]
+		v, ok := found[p.Name]
 		if !ok {
 			if v, err = r.resolve(p); err != nil {
-				return nil, err
+				return d, err
 			}
 		}
 		if alike, known := p.everywhere(); !known || alike != v {
-			shareValue(shared.At(keyJob, p.Name), v)
+			d.Job[p.Name] = shared{v.text, v.source}
 		}
 	}
 	for _, name := range r.unknown() {
 		v, err := r.resolve(&Parameter{Name: name})
 		if err != nil {
-			return nil, err
+			return d, err
 		}
 		if v.text != "" {
-			shareValue(shared.At(keyJob, name), v)
+			d.Job[name] = shared{v.text, v.source}
 		}
 	}
 	for i := range ItemKinds {
-		if err := r.shareItems(&ItemKinds[i], shared); err != nil {
-			return nil, err
+		if err := r.shareItems(&ItemKinds[i], &d); err != nil {
+			return d, err
 		}
 	}
 	for _, key := range r.keys() {
-		r.shareAnswers(shared.At(keyAsked), key)
+		d.Asked[key] = r.answers(key)
 	}
-	return shared, nil
+	return d, nil
 }
 
-func shareValue(h *hash.Hash, v value) {
-	h.SetValue(keyText, v.text)
-	h.SetInt(keyLevel, int64(v.source.Level))
-	h.SetValue(keyWhere, v.source.Where)
-}
-
-func sharedSource(h *hash.Hash) Source {
-	level, _ := h.Int(keyLevel)
-	return Source{Level(level), h.Text(keyWhere)}
-}
-
-// shareSettings adds the settings of a parameter of scope Rank in each layer.
-func (r *resolver) shareSettings(shared *hash.Hash, name string) {
-	for _, l := range r.layers {
-		if s := l.last(name); s.text != "" {
-			h := shared.At(keySet, name, strconv.Itoa(int(l.level)))
-			h.SetValue(keyText, s.text)
-			h.SetValue(keyWhere, s.where)
-		}
-	}
-}
-
-// shareAnswers adds what queries for a key can be answered with. Values of scope Rank are
+// answers returns what queries for a key can be answered with. Values of scope Rank are
 // not expanded, and not from the environment.
-func (r *resolver) shareAnswers(asked *hash.Hash, key string) {
-	ofRank := isOfRank(key)
-	items := r.inForce(key)
-	if ofRank {
-		items = itemsOf(r.layers, key)
+func (r *resolver) answers(key string) []expanded {
+	if !isOfRank(key) {
+		return r.expanded(r.inForce(key))
 	}
-	for i, it := range r.expanded(items) {
-		if ofRank {
-			it.text = it.raw
-		}
-		h := asked.At(key, strconv.Itoa(i))
-		h.SetValue(keyRaw, it.raw)
-		h.SetValue(keyText, it.text)
-		for j, s := range it.children {
-			child := h.At(keyItem, strconv.Itoa(j))
-			child.SetValue(keyRaw, s.key)
-			child.SetValue(keyText, s.text)
-		}
+	list := r.expanded(itemsOf(r.layers, key))
+	for i := range list {
+		list[i].Text = list[i].Raw
 	}
+	return list
 }
 
 // shareItems adds the items of one kind that are in force.
-func (r *resolver) shareItems(kind *ItemKind, shared *hash.Hash) error {
+func (r *resolver) shareItems(kind *ItemKind, d *decisions) error {
 	items := slices.Clone(r.inForce(kind.Name))
 	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.text, b.text) })
-	highest := Default
+	raw := map[string]shared{}
 	for _, it := range items {
-		highest = max(highest, it.level)
-		final, err := r.resolveItem(kind, it, shared.At(keyItem, kind.Name))
+		d.ItemsSet[kind.Name] = max(d.ItemsSet[kind.Name], it.level)
+		final, err := r.resolveItem(kind, it, d.Items.At(kind.Name))
 		if err != nil {
 			return err
 		}
-		if kind.Scope == Rank {
-			source := Source{it.level, it.where}
-			shareValue(shared.At(keyItemRaw, kind.Name, final), value{text: it.text, source: source})
-		}
+		raw[final] = shared{it.text, Source{it.level, it.where}}
 	}
-	if len(items) > 0 {
-		shared.At(keyItemSet).SetInt(kind.Name, int64(highest))
+	if kind.Scope == Rank {
+		d.ItemsRaw[kind.Name] = raw
 	}
 	return nil
 }
 
 // complete makes the Config of a rank: it finds the parameters of scope Rank, and adds them
 // to the values that rank 0 decided.
-func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, []string, error) {
-	if err := program.same(shared.Text(keyProgram)); err != nil {
+func complete(d decisions, program *Settings, environ Environ) (*Config, []string, error) {
+	if err := program.same(d.Program); err != nil {
 		return nil, nil, err
 	}
-	cfg := &Config{values: make(map[string]value, len(Parameters)), items: hash.New(), asked: hash.New()}
-	cfg.asked.Merge(shared.Get(keyAsked))
-	for name, h := range shared.Get(keyJob).All() {
-		v, err := findOrText(Parameters, name).check(h.Text(keyText), sharedSource(h))
+	cfg := &Config{values: make(map[string]value, len(Parameters)), items: d.Items, asked: d.Asked, Ignored: d.Ignored}
+	for _, name := range slices.Sorted(maps.Keys(d.Job)) {
+		v, err := findOrText(Parameters, name).check(d.Job[name].Text, d.Job[name].Source)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -360,7 +333,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 		}
 		cfg.values[p.Name] = v
 	}
-	r := receive(shared, environ, cfg.values["SCR_PREFIX"].text)
+	r := receive(d.Set, environ, cfg.values["SCR_PREFIX"].text)
 	cfg.own = &resolver{environ: environ, prefix: r.prefix}
 	for i := range Parameters {
 		if p := &Parameters[i]; p.Scope == Rank {
@@ -374,31 +347,26 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	for name, field := range fields(&cfg.Values) {
 		cfg.values[name].store(field)
 	}
-	cfg.items.Merge(shared.Get(keyItem))
-	paths, err := r.paths(shared.Get(keyItemRaw))
+	paths, err := r.paths(d.ItemsRaw)
 	if err != nil {
 		return nil, nil, err
 	}
 	cfg.Lines = linesOf(cfg.items, paths)
-	level, _ := shared.Get(keyItemSet).Int("CKPT")
-	cfg.CkptsFrom = Level(level)
-	cfg.Ignored = shared.Get(keyIgnored).Keys()
-	var warnings []string
-	for _, i := range shared.Get(keyWarning).Ints() {
-		warnings = append(warnings, shared.Get(keyWarning).Text(strconv.Itoa(i)))
-	}
-	return cfg, warnings, nil
+	cfg.CkptsFrom = d.ItemsSet["CKPT"]
+	return cfg, d.Warnings, nil
 }
 
 // receive makes a resolver for parameters of scope Rank from rank 0's settings and this
 // rank's environment.
-func receive(shared *hash.Hash, environ Environ, prefix string) *resolver {
+func receive(set map[string][]shared, environ Environ, prefix string) *resolver {
 	r := &resolver{environ: environ, prefix: prefix}
 	for level := User; level >= System; level-- {
 		l := newLayer(level)
-		for name, h := range shared.Get(keySet).All() {
-			if h := h.Get(strconv.Itoa(int(level))); h != nil {
-				l.add([]pair{{key: name, value: h.Text(keyText)}}, h.Text(keyWhere))
+		for name, list := range set {
+			for _, s := range list {
+				if s.Level == level {
+					l.add([]pair{{key: name, value: s.Text}}, s.Where)
+				}
 			}
 		}
 		r.layers = append(r.layers, l)
@@ -408,14 +376,14 @@ func receive(shared *hash.Hash, environ Environ, prefix string) *resolver {
 
 // paths expands the ids of items of scope Rank with this rank's environment. These ids are
 // paths.
-func (r *resolver) paths(kinds *hash.Hash) (map[string]string, error) {
+func (r *resolver) paths(kinds map[string]map[string]shared) (map[string]string, error) {
 	paths := map[string]string{} // by id
-	for name, ids := range kinds.All() {
-		for id, h := range ids.All() {
-			source, text := sharedSource(h), h.Text(keyText)
-			v, err := r.setTo(&findKind(name).Parameter, setting{text: text, where: source.Where}, source.Level)
+	for name, ids := range kinds {
+		for _, id := range slices.Sorted(maps.Keys(ids)) {
+			s := ids[id]
+			v, err := r.setTo(&findKind(name).Parameter, setting{text: s.Text, where: s.Where}, s.Level)
 			if err == nil && v.text == "" {
-				err = invalid(name, text, source, errors.New("is empty on this rank"))
+				err = invalid(name, s.Text, s.Source, errors.New("is empty on this rank"))
 			}
 			if err != nil {
 				return nil, err

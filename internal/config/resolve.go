@@ -93,20 +93,25 @@ func merge(below, above []*item) []*item {
 	return list
 }
 
-// expanded is an item whose texts are expanded; raw is its value before that.
+// expanded is an item whose texts are expanded; Raw is its value before that.
 type expanded struct {
-	raw, text string
-	children  []setting
+	Raw      string  `hash:"RAW"`
+	Text     string  `hash:"TEXT"`
+	Children []child `hash:"ITEM"`
+}
+
+type child struct {
+	Key  string `hash:"KEY"`
+	Text string `hash:"TEXT"`
 }
 
 func (r *resolver) expanded(items []*item) []expanded {
 	var list []expanded
 	for _, it := range items {
-		x := expanded{raw: it.text, text: r.expand(it.text, it.level)}
+		x := expanded{Raw: it.text, Text: r.expand(it.text, it.level)}
 		for _, s := range it.children {
-			s.text = r.expand(s.text, it.level)
-			if !slices.ContainsFunc(x.children, func(old setting) bool { return old.key == s.key && old.text == s.text }) {
-				x.children = append(x.children, s)
+			if c := (child{s.key, r.expand(s.text, it.level)}); !slices.Contains(x.Children, c) {
+				x.Children = append(x.Children, c)
 			}
 		}
 		list = append(list, x)

@@ -181,12 +181,12 @@ func (q query) answer(items []expanded) (result string, ok bool, err error) {
 	for _, it := range items {
 		switch {
 		case q.child == "":
-			values = append(values, it.text)
-		case q.value == it.text || q.value == it.raw:
+			values = append(values, it.Text)
+		case q.value == it.Text || q.value == it.Raw:
 			what = q.name + "=" + q.value + " " + q.child
-			for _, s := range it.children {
-				if s.key == q.child {
-					values = append(values, s.text)
+			for _, s := range it.Children {
+				if s.Key == q.child {
+					values = append(values, s.Text)
 				}
 			}
 		}
@@ -198,7 +198,7 @@ func (q query) answer(items []expanded) (result string, ok bool, err error) {
 		return values[0], true, nil
 	}
 	return "", false, fmt.Errorf("%s is %w: it has the values %s; ask for a child of one of them, as in %s=%s NAME, or set it only once",
-		what, ErrAmbiguous, strings.Join(values, ", "), q.name, items[0].text)
+		what, ErrAmbiguous, strings.Join(values, ", "), q.name, items[0].Text)
 }
 
 // Text returns the settings in the form of a configuration file, "" if there are none. What

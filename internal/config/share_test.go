@@ -7,29 +7,27 @@ import (
 )
 
 // decided is what rank 0 sends with these variables.
-func decided(t *testing.T, vars ...string) *hash.Hash {
+func decided(t *testing.T, vars ...string) decisions {
 	t.Helper()
-	shared, err := decide(&Settings{}, env(vars...), nil)
+	d, err := decide(&Settings{}, env(vars...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return shared
+	return hash.As[decisions](hash.Marshal(d))
 }
 
 func TestDecide_SendsNoDefaults(t *testing.T) {
 	useSystemFile(t, "SCR_FLUSH=7\nSCR_COPY_TYPE=XOR\n")
 	vars := []string{"SCR_PREFIX=" + t.TempDir(), "SCR_JOB_ID=j", "SCR_USER_NAME=u", "SCR_FETCH_WIDTH=3"}
-	sent := decided(t, vars...).Get(keyJob)
+	sent := decided(t, vars...).Job
 	for _, name := range []string{"SCR_PREFIX", "SCR_JOB_ID", "SCR_FETCH_WIDTH", "SCR_FLUSH", "SCR_COPY_TYPE"} {
-		if sent.Get(name) == nil {
+		if _, ok := sent[name]; !ok {
 			t.Errorf("%s is set and not sent", name)
 		}
 	}
-	for name := range sent.All() {
-		p := find(Parameters, name)
-		v, known := p.everywhere()
-		level, _ := sent.Get(name).Int(keyLevel)
-		if known && v.text == sent.Get(name).Text(keyText) && Level(level) == Default && sent.Get(name).Text(keyWhere) == "" {
+	for name, s := range sent {
+		v, known := find(Parameters, name).everywhere()
+		if known && v.text == s.Text && s.Source == (Source{}) {
 			t.Errorf("%s has its default and is sent", name)
 		}
 	}
@@ -67,9 +65,9 @@ func TestComplete_FindsDefaultsThatAreNotSent(t *testing.T) {
 // A message without a value that ranks cannot know is no message of decide.
 func TestComplete_RefusesAMessageWithoutTheJobsValues(t *testing.T) {
 	useSystemFile(t, "")
-	shared := decided(t, "SCR_PREFIX="+t.TempDir())
-	shared.Get(keyJob).Unset("SCR_PREFIX")
-	if _, _, err := complete(shared, &Settings{}, env()); err == nil {
+	d := decided(t, "SCR_PREFIX="+t.TempDir())
+	delete(d.Job, "SCR_PREFIX")
+	if _, _, err := complete(d, &Settings{}, env()); err == nil {
 		t.Error("a message without SCR_PREFIX is accepted")
 	}
 }

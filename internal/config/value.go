@@ -28,8 +28,8 @@ func (l Level) String() string { return levelNames[l] }
 
 // Source is where a value came from.
 type Source struct {
-	Level Level
-	Where string // file:line, or the source of a derived default; else ""
+	Level Level  `hash:"LEVEL"`
+	Where string `hash:"WHERE"` // file:line, or the source of a derived default; else ""
 }
 
 func (s Source) String() string {
