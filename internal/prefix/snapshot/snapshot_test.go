@@ -71,7 +71,7 @@ func TestRecord(t *testing.T) {
 		enter(t, dir, id, true)
 		kept, err := facts().Store(dir) // the same each time
 		must(t, err)
-		must(t, kept.Refer(ckpt(id), when.Add(time.Hour), map[int]string{2: "./again  'a b'"}[id]))
+		must(t, kept.Refer(ckpt(id), when.Add(time.Hour), map[int]string{2: "./again  'a b'", 3: "./again --password abc"}[id]))
 	}
 	if n := filesOf(t, dir); n != 3 { // two programs, and the rest
 		t.Errorf("%d files", n)
@@ -83,6 +83,9 @@ func TestRecord(t *testing.T) {
 	}
 	if one, err := Read(dir, find(t, dir, 1)); err != nil || one.Command != "" {
 		t.Errorf("%+v, %v", one, err)
+	}
+	if one, err := Read(dir, find(t, dir, 3)); err != nil || one.Command != "./again --password "+Withheld {
+		t.Errorf("a command with a secret is recorded as %q, %v", one.Command, err)
 	}
 	if r.Seq != 2 || r.Name != "ckpt.2" || r.Command != "./again  'a b'" || !r.Begun.Equal(ckpt(2).Created()) || !r.Ended.Equal(when.Add(time.Hour)) {
 		t.Errorf("%+v", r)

@@ -156,7 +156,7 @@ func (s *Stored) Refer(d dataset.Dataset, ended time.Time, command string) error
 		if err := s.put(s.removed()); err != nil {
 			return err
 		}
-		all.Datasets[d.ID()] = &entry{Name: d.Name(), Created: d.Created(), Ended: ended, Facts: s.name, Command: command}
+		all.Datasets[d.ID()] = &entry{Name: d.Name(), Created: d.Created(), Ended: ended, Facts: s.name, Command: keepText(command)}
 		if n := len(all.Datasets); n < least || n&(n-1) != 0 { // reading the index has its cost
 			return nil
 		}
