@@ -127,7 +127,7 @@ func (q *flushQuestion) answer() error {
 func newest(list []prefix.Located, kinds dataset.Flags, before int) []int {
 	var ids []int
 	for _, l := range list {
-		if l.Flags&kinds != 0 && (before == 0 || l.ID < before) {
+		if l.Flags()&kinds != 0 && (before == 0 || l.ID < before) {
 			ids = append(ids, l.ID)
 		}
 	}

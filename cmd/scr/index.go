@@ -177,7 +177,7 @@ func (x index) known() (list []listed, err error) {
 		if p.Is(prefix.InCache) && !slices.ContainsFunc(entries, indexed) {
 			l := listedAs(p.Dataset)
 			l.ID, l.Name = p.ID, p.Name
-			l.Checkpoint, l.Output = p.Flags.Has(dataset.Checkpoint), p.Flags.Has(dataset.Output)
+			l.Checkpoint, l.Output = p.Flags().Has(dataset.Checkpoint), p.Flags().Has(dataset.Output)
 			l.Place = placesOf(places, p.Dataset)
 			list = append(list, l)
 		}

@@ -45,8 +45,8 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 // jobs, which may be flushing them now. It is
 // collective; all ranks get the same result.
 func (p *Prefix) flushing() (list []Located, err error) {
-	all, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
-		all := hash.New()
+	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
+		all := locations{Datasets: map[int]*Located{}}
 		list, err := Locations(p.Dir)
 		if err != nil {
 			return nil, err
@@ -54,27 +54,27 @@ func (p *Prefix) flushing() (list []Located, err error) {
 		for _, l := range list {
 			d := l.Dataset
 			if l.Is(Flushing) && p.Ours.has(d) && d.ID() == l.ID && dataset.CheckName(d.Name()) == nil && l.Ranks > 0 && l.Ranks <= rank2file.MaxRanks {
-				locate(all, d, Flushing).SetInt(keyRanks, int64(l.Ranks))
+				all.locate(d, Flushing).Ranks = l.Ranks
 			}
 		}
 		x, err := ReadIndex(p.Dir)
 		if errors.Is(err, hash.ErrCorrupt) { // it is reported when the index is needed
-			return all, nil
+			return hash.Marshal(all), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range x.own() {
 			if e.Placing > 0 && p.Ours.has(e.Dataset) && dataset.CheckName(e.Name) == nil {
-				locate(all, e.Dataset, Flushing).SetInt(keyRanks, int64(e.Placing))
+				all.locate(e.Dataset, Flushing).Ranks = e.Placing
 			}
 		}
-		return all, nil
+		return hash.Marshal(all), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return decodeFlushFile(all), nil
+	return hash.As[locations](h).list(), nil
 }
 
 // completeFlush completes a flush, or returns an error about files that are missing.

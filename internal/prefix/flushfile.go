@@ -1,8 +1,10 @@
 package prefix
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -23,15 +25,12 @@ import (
 //	                 VERIFIED = microseconds   since 1970: when the files in the cache were read last, and were
 //	                                           right
 //	EVERY = n                                  SCR_FLUSH of the last run; 0 if its datasets bypass the cache
-const (
-	flushFile   = "flush.scr"
-	keyDataset  = "DATASET"
-	keyLocation = "LOCATION"
-	keyOutput   = "OUTPUT"
-	keyGuard    = "PROTECTED"
-	keyVerified = "VERIFIED"
-	keyEvery    = "EVERY"
-)
+type locations struct {
+	Datasets map[int]*Located `hash:"DATASET,omitempty"`
+	Every    *int             `hash:"EVERY"`
+}
+
+const flushFile = "flush.scr"
 
 // Location is a place where a dataset can be.
 type Location string
@@ -44,48 +43,43 @@ const (
 	Exposed  Location = "EXPOSED"  // in the cache, but not protected yet, or not any more: a lost node would lose it; ours
 )
 
-// kinds maps keys of an entry to the flag of the dataset that each stands for.
-var kinds = map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output}
-
 // Located is an entry of a flush file.
 type Located struct {
-	ID      int
-	Name    string
-	Flags   dataset.Flags
-	Dataset dataset.Dataset // its description
-	Ranks   int             // of the job, while it is being flushed; 0 if that is not known
-	Places  []Location      // sorted
+	ID           int
+	Name         string          `hash:"NAME,omitempty"`
+	IsCheckpoint bool            `hash:"CKPT,omitempty"`
+	IsOutput     bool            `hash:"OUTPUT,omitempty"`
+	Dataset      dataset.Dataset `hash:"DSETDESC,omitempty"`     // its description
+	Ranks        int             `hash:"RANKS,omitempty"`        // of the job, while it is being flushed; 0 if that is not known
+	Places       []Location      `hash:"LOCATION,omitempty,set"` // sorted
 	// Protected says how it is protected in the cache, as reddesc.Protection writes it, and
 	// Verified when its files there were read last; "" and zero if that is not known.
-	Protected string
-	Verified  time.Time
+	Protected string    `hash:"PROTECTED,omitempty"`
+	Verified  time.Time `hash:"VERIFIED,omitempty"`
+}
+
+// Flags returns the purposes that are recorded.
+func (l Located) Flags() (flags dataset.Flags) {
+	if l.IsCheckpoint {
+		flags |= dataset.Checkpoint
+	}
+	if l.IsOutput {
+		flags |= dataset.Output
+	}
+	return flags
 }
 
 // Is reports whether the dataset is at a location.
 func (l Located) Is(where Location) bool { return slices.Contains(l.Places, where) }
 
-func decodeLocated(id int, e *hash.Hash) Located {
-	l := Located{ID: id, Name: e.Text(keyName), Dataset: dataset.Decode(e.Get(keyDesc))}
-	for key, flag := range kinds {
-		if e.Text(key) == "1" {
-			l.Flags |= flag
+// list returns the entries, lowest id first.
+func (f locations) list() (list []Located) {
+	for _, id := range slices.Sorted(maps.Keys(f.Datasets)) {
+		l := *f.Datasets[id]
+		if l.ID = id; l.Verified.UnixMicro() <= 0 {
+			l.Verified = time.Time{}
 		}
-	}
-	ranks, _ := e.Int(keyRanks)
-	l.Ranks = int(ranks)
-	l.Protected = e.Text(keyGuard)
-	if at, ok := e.Int(keyVerified); ok && at > 0 {
-		l.Verified = time.UnixMicro(at)
-	}
-	for _, where := range e.Get(keyLocation).Keys() {
-		l.Places = append(l.Places, Location(where))
-	}
-	return l
-}
-
-func decodeFlushFile(h *hash.Hash) (list []Located) {
-	for _, id := range h.Get(keyDataset).Ints() {
-		list = append(list, decodeLocated(id, h.GetKVInt(keyDataset, id)))
+		list = append(list, l)
 	}
 	return list
 }
@@ -93,7 +87,7 @@ func decodeFlushFile(h *hash.Hash) (list []Located) {
 // ReadFlushFile returns the entries of the flush file at path, lowest id first.
 func ReadFlushFile(path string) ([]Located, error) {
 	h, err := hash.ReadFile(path)
-	return decodeFlushFile(h), err
+	return hash.As[locations](h).list(), err
 }
 
 // Locations returns the entries of the flush file of a prefix directory, lowest id
@@ -108,7 +102,7 @@ func Locations(prefix string) ([]Located, error) {
 
 // LocationsChanged returns when the flush file of a prefix directory was last changed, the zero time if that cannot be found out.
 func LocationsChanged(prefix string) time.Time {
-	info, err := os.Stat(metadataPath(prefix, flushFile))
+	info, err := os.Lstat(metadataPath(prefix, flushFile))
 	if err != nil {
 		return time.Time{}
 	}
@@ -136,37 +130,28 @@ func UnderWay(prefix string, d dataset.Dataset) (bool, error) {
 
 // Locate records that a dataset is at a location, or no longer is.
 func Locate(prefix string, d dataset.Dataset, where Location, there bool) error {
-	if there {
-		return update(prefix, flushFile, func(h *hash.Hash) error { locate(h, d, where); return nil })
-	}
-	return update(prefix, flushFile, func(h *hash.Hash) error {
-		if !another(h.GetKVInt(keyDataset, d.ID()), d) {
-			leave(h, d.ID(), where)
+	return updateRecord(prefix, flushFile, func(f *locations) {
+		switch {
+		case there:
+			f.locate(d, where)
+		case !f.another(d):
+			f.leave(d.ID(), where)
 		}
-		return nil
 	})
 }
 
 // startFlushing records that a dataset of so many ranks is being flushed.
 func startFlushing(prefix string, d dataset.Dataset, ranks int) error {
 	forgetCopied(prefix, d.ID()) // of a flush that was interrupted
-	return update(prefix, flushFile, func(h *hash.Hash) error {
-		locate(h, d, Flushing).SetInt(keyRanks, int64(ranks))
-		return nil
-	})
+	return updateRecord(prefix, flushFile, func(f *locations) { f.locate(d, Flushing).Ranks = ranks })
 }
 
 // EnterCached records that a dataset is in the cache, how its files are protected, and that they
 // have been read now; the zero time says that they have not.
 func EnterCached(prefix string, d dataset.Dataset, protected string, now time.Time) error {
-	return update(prefix, flushFile, func(h *hash.Hash) error {
-		e := locate(h, d, InCache)
-		e.SetValue(keyGuard, protected)
-		e.Unset(keyVerified)
-		if !now.IsZero() {
-			e.SetInt(keyVerified, now.UnixMicro())
-		}
-		return nil
+	return updateRecord(prefix, flushFile, func(f *locations) {
+		l := f.locate(d, InCache)
+		l.Protected, l.Verified = protected, now
 	})
 }
 
@@ -178,44 +163,38 @@ type Kept struct {
 	Read, Exposed bool
 }
 
-func enterKept(h *hash.Hash, d Kept, now time.Time) {
-	e := locate(h, d.Dataset, InCache)
+func (f *locations) keep(d Kept, now time.Time) {
+	l := f.locate(d.Dataset, InCache)
 	if d.Read {
-		e.SetInt(keyVerified, now.UnixMicro())
+		l.Verified = now
 	}
 	if d.Exposed {
-		locate(h, d.Dataset, Exposed)
+		f.locate(d.Dataset, Exposed)
 		return
 	}
-	leave(h, d.ID(), Exposed)
-	if _, known := e.Value(keyGuard); !known { // not yet protected when it was entered
-		e.SetValue(keyGuard, d.Protected)
-	}
+	f.leave(d.ID(), Exposed)
+	l.Protected = cmp.Or(l.Protected, d.Protected) // none if it was not yet protected when it was entered
 }
 
 // EnterKept records what is known of a dataset of an earlier run.
 func EnterKept(prefix string, d Kept, now time.Time) error {
-	return update(prefix, flushFile, func(h *hash.Hash) error {
-		enterKept(h, d, now)
-		return nil
-	})
+	return updateRecord(prefix, flushFile, func(f *locations) { f.keep(d, now) })
 }
 
 // BeginRun records what a run has found: the datasets in list, and no others, are in the cache, and
 // none is being flushed. every is SCR_FLUSH, or 0 if nothing will be flushed.
 func BeginRun(prefix string, list []Kept, every int, now time.Time) error {
-	return update(prefix, flushFile, func(h *hash.Hash) error {
+	return updateRecord(prefix, flushFile, func(f *locations) {
 		for _, d := range list {
-			enterKept(h, d, now)
-			leave(h, d.ID(), Flushing)
+			f.keep(d, now)
+			f.leave(d.ID(), Flushing)
 		}
-		for _, id := range h.Get(keyDataset).Ints() {
-			if !slices.ContainsFunc(list, func(f Kept) bool { return f.ID() == id }) {
-				leave(h, id, InCache, Flushing)
+		for id := range f.Datasets {
+			if !slices.ContainsFunc(list, func(d Kept) bool { return d.ID() == id }) {
+				f.leave(id, InCache, Flushing)
 			}
 		}
-		h.SetInt(keyEvery, int64(every))
-		return nil
+		f.Every = &every
 	})
 }
 
@@ -226,49 +205,46 @@ func Every(prefix string) (n int, known bool) {
 	if err != nil {
 		return 0, false
 	}
-	every, known := h.Int(keyEvery)
-	return int(every), known
+	if every := hash.As[locations](h).Every; every != nil {
+		return *every, true
+	}
+	return 0, false
 }
 
-// another reports whether the entry e, of the id of d, describes another dataset than d.
-func another(e *hash.Hash, d dataset.Dataset) bool {
-	desc := e.Get(keyDesc)
-	return desc != nil && !dataset.Decode(desc).Same(d)
+// another reports whether the entry of the id of d describes another dataset than d.
+func (f *locations) another(d dataset.Dataset) bool {
+	l := f.Datasets[d.ID()]
+	return l != nil && !l.Dataset.IsZero() && !l.Dataset.Same(d)
 }
 
-// locate enters a location in the hash of a flush file, and returns the entry.
-func locate(h *hash.Hash, d dataset.Dataset, where Location) *hash.Hash {
-	if another(h.GetKVInt(keyDataset, d.ID()), d) { // do not mix its locations with those of d
-		h.UnsetKVInt(keyDataset, d.ID())
+// locate enters a location, and returns the entry.
+func (f *locations) locate(d dataset.Dataset, where Location) *Located {
+	l := f.Datasets[d.ID()]
+	if l == nil || f.another(d) { // do not mix its locations with those of d
+		l = &Located{}
+		f.Datasets[d.ID()] = l
 	}
-	e := h.SetKVInt(keyDataset, d.ID())
-	e.Set(keyDesc, d.Encode())
-	e.SetValue(keyName, d.Name())
-	for key, flag := range kinds {
-		if d.Flags().Has(flag) {
-			e.SetValue(key, "1")
-		}
-	}
-	e.SetKV(keyLocation, string(where))
-	return e
+	l.Dataset, l.Name = d, d.Name()
+	l.IsCheckpoint, l.IsOutput = d.Flags().Has(dataset.Checkpoint), d.Flags().Has(dataset.Output)
+	l.Places = append(l.Places, where)
+	return l
 }
 
-// leave removes locations of a dataset from the hash of a flush file, and the entry of
-// the dataset if it has no other location.
-func leave(h *hash.Hash, id int, places ...Location) {
-	e := h.GetKVInt(keyDataset, id)
-	for _, where := range places {
-		e.UnsetKV(keyLocation, string(where))
-		switch where {
-		case Flushing:
-			e.Unset(keyRanks)
-		case InCache:
-			e.UnsetKV(keyLocation, string(Exposed))
-			e.Unset(keyGuard)
-			e.Unset(keyVerified)
-		}
+// leave removes locations of a dataset, and its entry if it has no other location.
+func (f *locations) leave(id int, places ...Location) {
+	l := f.Datasets[id]
+	if l == nil {
+		return
 	}
-	if e != nil && !e.Has(keyLocation) {
-		h.UnsetKVInt(keyDataset, id)
+	if slices.Contains(places, Flushing) {
+		l.Ranks = 0
+	}
+	if slices.Contains(places, InCache) {
+		places = append(places, Exposed)
+		l.Protected, l.Verified = "", time.Time{}
+	}
+	l.Places = slices.DeleteFunc(l.Places, func(where Location) bool { return slices.Contains(places, where) })
+	if len(l.Places) == 0 {
+		delete(f.Datasets, id)
 	}
 }

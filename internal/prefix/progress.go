@@ -34,7 +34,7 @@ func ReadProgress(prefix string) (Progress, error) {
 			continue
 		}
 		p.begun(l.Dataset)
-		if l.ID > p.Newest && l.Flags.Has(dataset.Checkpoint) {
+		if l.ID > p.Newest && l.Flags().Has(dataset.Checkpoint) {
 			p.Newest, p.Name = l.ID, l.Name
 		}
 	}
@@ -64,7 +64,7 @@ func OnlyInCache(prefix string) ([]Unflushed, error) {
 	var list []Unflushed
 	for _, l := range all {
 		if l.Is(InCache) && !l.Is(InPrefix) && (unreadable != nil || !x.leaves(l.Dataset)) {
-			list = append(list, Unflushed{l.ID, l.Name, l.Flags.Has(dataset.Checkpoint), l.Flags.Has(dataset.Output)})
+			list = append(list, Unflushed{l.ID, l.Name, l.Flags().Has(dataset.Checkpoint), l.Flags().Has(dataset.Output)})
 		}
 	}
 	return list, err

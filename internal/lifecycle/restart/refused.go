@@ -130,7 +130,7 @@ func SeekLost(r *Restart, x *prefix.Index, found []*cache.Cached) error {
 		same := func(c *cache.Cached) bool { return c.Same(l.Dataset) }
 		mine := r.Prefix.Ours == nil || r.Prefix.Ours(l.Dataset)
 		// A program with several series of checkpoints asks for each itself.
-		if mine && l.Is(prefix.InCache) && l.Flags.Has(dataset.Checkpoint) && l.Dataset.Series() == "" && l.ID > r.refused.lost.ID &&
+		if mine && l.Is(prefix.InCache) && l.Flags().Has(dataset.Checkpoint) && l.Dataset.Series() == "" && l.ID > r.refused.lost.ID &&
 			!x.HasComplete(l.Dataset) && !slices.ContainsFunc(found, same) {
 			r.refused.lost = l
 		}

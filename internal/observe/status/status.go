@@ -149,7 +149,7 @@ func (s *Status) readPlaces(dir string) error {
 	}
 	for _, l := range cached {
 		e := x.ByID(l.ID)
-		d := describe(l.Dataset, l.ID, l.Name, l.Flags)
+		d := describe(l.Dataset, l.ID, l.Name, l.Flags())
 		d.Exposed = l.Is(prefix.Exposed)
 		d.bare = d.Exposed && !l.Verified.IsZero() // which is entered when it is protected, and by later runs
 		d.InCache, d.Flushing, d.InPrefix, d.Failed = l.Is(prefix.InCache), l.Is(prefix.Flushing), e.Complete && e.Dataset.Same(l.Dataset), e.Failed

@@ -66,7 +66,7 @@ func List(dir string) (list []Snapshot, err error) {
 		return nil, err
 	}
 	for _, l := range cached {
-		if !l.Is(prefix.InCache) || !l.Flags.Has(dataset.Checkpoint) {
+		if !l.Is(prefix.InCache) || !l.Flags().Has(dataset.Checkpoint) {
 			continue
 		}
 		i := slices.IndexFunc(list, func(s Snapshot) bool { return s.Seq == l.ID && s.Name == l.Name })
