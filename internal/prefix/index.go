@@ -60,16 +60,7 @@ import (
 //	CURRENT = <name>              the dataset to restart from first
 //	CURRENT_COMPRESSED = <name>   (*) in place of CURRENT, if that dataset has compressed files
 //	NAME / <name> / DSET = <id>
-//	DSET / <id> / DSET / …        description
-//	              COMPLETE        1 or 0
-//	              COMPRESSED = 1  (*) in place of COMPLETE = 1, see describe
-//	              FLUSHED         when it was entered
-//	              FETCHED / <when> …
-//	              FAILED          when a restart from it failed
-//	              WHY             why it failed; ours
-//	              DIR             of a checkpoint of SCR 1.1: its directory; ours
-//	              OWNS, PLACING, REPLACED   which dataset owns its paths, see replaced.go; ours
-//	              RETIRED         its files have moved, and it has another name, see retired.go; ours
+//	DSET / <id> / …               an entry, see stored
 //	LEAVING                       which datasets leave the caches, see leaving.go; ours
 const (
 	indexFile    = "index.scr"
@@ -79,14 +70,31 @@ const (
 	keyCurrent           = "CURRENT"
 	keyCurrentCompressed = "CURRENT_COMPRESSED"
 	keyName              = "NAME"
-	keyFlushed           = "FLUSHED"
-	keyFetched           = "FETCHED"
-	keyFailed            = "FAILED"
-	keyWhy               = "WHY"
-	keyDir               = "DIR"
+	keyDset              = "DSET"
 
 	timestamp = "2006-01-02T15:04:05" // local time
 )
+
+// stored is an entry as the index has it.
+type stored struct {
+	standing
+	Flushed string     `hash:"FLUSHED,omitempty"` // when it was entered
+	Fetched []string   `hash:"FETCHED,omitempty,set"`
+	Failed  *hash.Hash `hash:"FAILED,omitempty"` // when a restart from it failed; also without a time
+	Why     string     `hash:"WHY,omitempty"`    // why it failed; ours, like what follows
+	Dir     string     `hash:"DIR,omitempty"`    // of a checkpoint of SCR 1.1: its directory
+	// Owns says that no older dataset owns any of its paths: when it was completed, its list was
+	// compared with theirs. SCR 3.1 does not do that.
+	Owns bool `hash:"OWNS,omitempty"`
+	// Placing is there while its files get their names, and older datasets have lost theirs: the flush
+	// can no longer be given up.
+	Placing  placing   `hash:"PLACING,omitempty"`
+	Replaced *Replaced `hash:"REPLACED"`
+}
+
+type placing struct {
+	Ranks int `hash:"RANKS"` // size of its job
+}
 
 // Index lists the datasets in a prefix directory.
 type Index struct {
@@ -186,12 +194,7 @@ func newIndex(h *hash.Hash, prefix string) (*Index, error) {
 func (x *Index) enterOld(old oldIndex) {
 	for _, e := range old.best {
 		x.enter(e.Entry)
-		to := x.at(e.ID)
-		for _, key := range []string{keyFlushed, keyFetched, keyFailed} {
-			if from := e.fields.Get(key); from != nil {
-				to.Set(key, from.Clone())
-			}
-		}
+		x.change(e.ID, func(to *stored) { to.Fetched, to.Failed = e.stored.Fetched, e.stored.Failed })
 	}
 	x.shadow = old.others
 	if _, ok := x.Lookup(old.current); ok {
@@ -239,7 +242,13 @@ func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept
 	})
 }
 
-func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
+// change changes the entry of an id.
+func (x *Index) change(id int, change func(e *stored)) {
+	h := x.h.At(keyDset, strconv.Itoa(id))
+	e := hash.As[stored](h)
+	change(&e)
+	h.SetFields(e)
+}
 
 // Add enters a dataset, complete or not. It removes the entry of another dataset with the
 // same id. A complete dataset also replaces others of the same name; an incomplete one
@@ -295,7 +304,7 @@ func (x *Index) retire(e Entry) {
 		x.rename(name)
 	}
 	x.h.At(keyName, e.Retired.As).SetInt(keyDset, int64(e.ID))
-	describe(x.at(e.ID), e.Dataset, true, e.Retired)
+	x.change(e.ID, func(to *stored) { to.standing = standingOf(e.Dataset, true, e.Retired) })
 	if current {
 		x.setCurrent(e.Retired.As)
 	}
@@ -303,43 +312,26 @@ func (x *Index) retire(e Entry) {
 
 // encode returns the entry's hash in an index, without the keys FETCHED and FAILED.
 func (e Entry) encode() *hash.Hash {
-	h := hash.New()
-	describe(h, e.Dataset, e.Complete, e.Retired)
-	for key, text := range map[string]string{keyFlushed: e.Flushed, keyDir: e.Dir} {
-		if text != "" {
-			h.SetValue(key, text)
-		}
-	}
-	if e.Owns {
-		h.SetValue(keyOwns, "1")
-	}
-	if e.Placing > 0 {
-		h.At(keyPlacing).SetInt(keyRanks, int64(e.Placing))
-	}
-	if e.Replaced != nil {
-		h.Set(keyReplaced, hash.Marshal(e.Replaced))
-	}
-	return h
+	return hash.Marshal(stored{standing: standingOf(e.Dataset, e.Complete, e.Retired), Flushed: e.Flushed, Dir: e.Dir, Owns: e.Owns,
+		Placing: placing{e.Placing}, Replaced: e.Replaced})
 }
 
 // decodeEntry reads the entry of an id from its hash.
 func decodeEntry(id int, h *hash.Hash) Entry {
-	d := dataset.Decode(h.Get(keyDset))
-	e := Entry{
-		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed), Complete: isComplete(h), Failed: h.Has(keyFailed), Dir: h.Text(keyDir),
-		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h), Retired: decodeRetired(h, d),
-	}
+	s := hash.As[stored](h)
+	e := Entry{Dataset: s.Desc, ID: id, Name: s.Desc.Name(), Flushed: s.Flushed, Complete: s.isComplete(), Failed: s.Failed != nil, Dir: s.Dir,
+		Owns: s.Owns, Replaced: s.Replaced, Retired: s.retired()}
 	if e.Retired != nil {
 		e.Name = e.Retired.As
 	}
 	if e.Failed {
-		e.Fault = "a restart from it failed on " + h.Text(keyFailed)
-		if why := h.Text(keyWhy); why != "" {
-			e.Fault += ": " + why
+		e.Fault = "a restart from it failed on " + strings.Join(s.Failed.Keys(), ", ")
+		if s.Why != "" {
+			e.Fault += ": " + s.Why
 		}
 	}
-	if ranks, ok := h.Get(keyPlacing).Int(keyRanks); ok && ranks > 0 && ranks <= rank2file.MaxRanks && !e.Complete {
-		e.Placing = int(ranks)
+	if n := s.Placing.Ranks; n > 0 && n <= rank2file.MaxRanks && !e.Complete {
+		e.Placing = n
 	}
 	return e
 }
@@ -348,7 +340,7 @@ func decodeEntry(id int, h *hash.Hash) Entry {
 // complete. The rest of the entry stays.
 func (x *Index) replace(d dataset.Dataset, complete bool) {
 	e := x.ByID(d.ID())
-	describe(x.at(d.ID()), d, complete, e.Retired)
+	x.change(e.ID, func(to *stored) { to.standing = standingOf(d, complete, e.Retired) })
 	if e.Current {
 		x.setCurrent(e.Name) // the key depends on whether d is compressed
 	}
@@ -496,21 +488,22 @@ func (e Entry) FlushedAt() time.Time {
 
 // MarkFetched records that a restart has read a dataset.
 func (x *Index) MarkFetched(id int, now time.Time) {
-	x.at(id).SetKV(keyFetched, now.Format(timestamp))
+	x.change(id, func(e *stored) { e.Fetched = append(e.Fetched, now.Format(timestamp)) })
 }
 
 func (x *Index) unmarkFailed(id int) {
-	x.at(id).Unset(keyFailed)
-	x.at(id).Unset(keyWhy)
+	x.change(id, func(e *stored) { e.Failed, e.Why = nil, "" })
 }
 
 // MarkFailed records that a restart from a dataset failed, and why. No later restart tries
 // it, and it is not current any more.
 func (x *Index) MarkFailed(id int, why string, now time.Time) {
 	const most = 300 // bytes of the reason
-	e := x.at(id)
-	e.SetValue(keyFailed, now.Format(timestamp))
-	e.SetValue(keyWhy, strings.ToValidUTF8(why[:min(len(why), most)], ""))
+	x.change(id, func(e *stored) {
+		e.Failed = hash.New()
+		e.Failed.Set(now.Format(timestamp), nil)
+		e.Why = strings.ToValidUTF8(why[:min(len(why), most)], "")
+	})
 	x.passOver(id, true)
 }
 

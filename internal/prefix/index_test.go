@@ -108,7 +108,7 @@ func TestIndex(t *testing.T) {
 		return nil
 	})
 	expect(x, "[10 4 2]")
-	if n := x.h.Get(keyDset, "10", keyFetched).Size(); n != 2 {
+	if n := x.h.Get(keyDset, "10", "FETCHED").Size(); n != 2 {
 		t.Errorf("fetched %d times", n)
 	}
 	// A name given again takes the place of the old one; so does a number.

@@ -39,10 +39,12 @@ const (
 	oldSummaryVersion = 5
 	oldCurrent        = "scr.current"
 
-	keyCkpt    = "CKPT"
-	keyRanks   = "RANKS"
-	keyRank    = "RANK"
-	keyNoFetch = "NOFETCH"
+	keyCkpt     = "CKPT"
+	keyDir      = "DIR"
+	keyComplete = "COMPLETE"
+	keyRanks    = "RANKS"
+	keyRank     = "RANK"
+	keyNoFetch  = "NOFETCH"
 )
 
 // oldIndex is an index of SCR 1.1.
@@ -53,11 +55,10 @@ type oldIndex struct {
 	current string     // directory to restart from first
 }
 
-// oldEntry is an entry with its hash, whose keys have the same meaning as in an index
-// of goscr.
+// oldEntry is an entry as it was stored, with keys of the same meaning as in an index of goscr.
 type oldEntry struct {
 	Entry
-	fields *hash.Hash
+	stored stored
 }
 
 // readOldIndex reads the index of SCR 1.1. If there is none, found is false, and the
@@ -79,7 +80,7 @@ func readOldIndex(prefix string) (x oldIndex, err error) {
 		var copies []oldEntry
 		for dir, fields := range h.GetKVInt(keyCkpt, id).Get(keyDir).All() {
 			if CheckName(dir) == nil {
-				copies = append(copies, oldEntry{describeOld(id, dir, fields), fields})
+				copies = append(copies, oldEntry{describeOld(id, dir, fields), hash.As[stored](fields)})
 			}
 		}
 		slices.SortStableFunc(copies, better)
@@ -117,10 +118,8 @@ func better(a, b oldEntry) int {
 func describeOld(id int, dir string, fields *hash.Hash) Entry {
 	d := dataset.NewOld(id, dir)
 	d.SetComplete(oldComplete(fields))
-	return Entry{
-		Dataset: d, ID: id, Name: dir, Dir: dir, Flushed: fields.Text(keyFlushed),
-		Complete: oldComplete(fields), Failed: fields.Has(keyFailed),
-	}
+	s := hash.As[stored](fields)
+	return Entry{Dataset: d, ID: id, Name: dir, Dir: dir, Flushed: s.Flushed, Complete: oldComplete(fields), Failed: s.Failed != nil}
 }
 
 // oldComplete reports whether COMPLETE is set: SCR 1.1 writes it with the value 1, or

@@ -376,8 +376,7 @@ func TestOwners_OfSCR(t *testing.T) {
 		must(s.t, UpdateIndex(s.dir, func(x *Index) error {
 			for _, e := range x.own() {
 				x.replace(e.Dataset, true)
-				x.at(e.ID).Unset(keyOwns)
-				x.at(e.ID).Unset(keyReplaced)
+				x.change(e.ID, func(s *stored) { s.Owns, s.Replaced = false, nil })
 				must(s.t, Found{Dataset: e.Dataset, Complete: true}.store(s.dir))
 			}
 			return nil

@@ -23,30 +23,12 @@ type Replaced struct {
 	List string `hash:"LIST,omitempty"` // "" if Left is 0
 }
 
-// The keys of a dataset that takes over files, in its entry in the index:
-//
-//	OWNS = 1            no older dataset owns any of its paths: when it was completed, its
-//	                    list was compared with theirs. SCR 3.1 does not do that
-//	PLACING / RANKS = n while its files get their names, and older datasets have lost theirs:
-//	                    the flush can no longer be given up. n is the size of its job
-const (
-	keyOwns     = "OWNS"
-	keyPlacing  = "PLACING"
-	keyReplaced = "REPLACED"
-)
-
-// decodeReplaced reads Replaced from the hash of an entry or a summary; nil if the dataset
-// is not replaced. It drops a List that is not a name that goscr gives.
-func decodeReplaced(h *hash.Hash) *Replaced {
-	of := h.Get(keyReplaced)
-	if of == nil {
-		return nil
-	}
-	r := hash.As[Replaced](of)
+// UnmarshalHash drops a List that is not a name that goscr gives.
+func (r *Replaced) UnmarshalHash(h *hash.Hash) {
+	hash.Unmarshal(h, r)
 	if n, err := listNumber(r.List); r.Left <= 0 || err != nil || n <= 0 {
 		r.Left, r.List = 0, "" // its files, if it has any, are not known
 	}
-	return &r
 }
 
 // listName returns the directory of the n-th list of files that a replaced dataset keeps.
@@ -101,9 +83,9 @@ func (x *Index) replaceBy(d dataset.Dataset, ranks int, losses []loss) {
 			e.Name = e.Dataset.Name()
 		}
 		x.replace(e.Dataset, false)
-		x.at(l.id).Set(keyReplaced, hash.Marshal(r))
+		x.change(l.id, func(e *stored) { e.Replaced = r })
 	}
-	x.at(d.ID()).Set(keyPlacing, nil).SetInt(keyRanks, int64(ranks))
+	x.change(d.ID(), func(e *stored) { e.Placing.Ranks = ranks })
 }
 
 // replaceSummary makes the summary of a dataset, if it has one, say that it was replaced.

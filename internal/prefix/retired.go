@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
@@ -32,21 +31,12 @@ type Retired struct {
 	Moved bool   `hash:"MOVED,omitempty"`
 }
 
-const (
-	keyRetired = "RETIRED"
-)
-
-// decodeRetired reads Retired from the hash of an entry or a summary; nil if the dataset is not retired.
-func decodeRetired(h *hash.Hash, d dataset.Dataset) *Retired {
-	of := h.Get(keyRetired)
-	if of == nil {
-		return nil
+// retired returns what is recorded of a retired dataset, nil if it is not retired.
+func (s standing) retired() *Retired {
+	if s.Retired != nil && dataset.CheckName(s.Retired.As) != nil {
+		s.Retired.As = retiredName(s.Desc)
 	}
-	r := hash.As[Retired](of)
-	if dataset.CheckName(r.As) != nil {
-		r.As = retiredName(d)
-	}
-	return &r
+	return s.Retired
 }
 
 func retiredName(d dataset.Dataset) string { return d.Name() + "~" + strconv.Itoa(d.ID()) }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi/local"
@@ -362,11 +361,7 @@ func TestRetired_Replaced(t *testing.T) {
 func TestRetired_Decoded(t *testing.T) {
 	d := dataset.New(7, "A", dataset.Checkpoint, 7, dataset.Owner{}, time.Unix(1e9, 0))
 	for _, as := range []string{"", "a\nb", "A~7"} {
-		h := hash.New()
-		h.SetValue("AS", as)
-		of := hash.New()
-		of.Set(keyRetired, h)
-		if r := decodeRetired(of, d); r == nil || r.As != "A~7" || r.Moved {
+		if r := (standing{Desc: d, Retired: &Retired{As: as}}).retired(); r == nil || r.As != "A~7" || r.Moved {
 			t.Errorf("%q: %+v", as, r)
 		}
 	}

@@ -6,63 +6,57 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
-// The summary of a dataset is written when all its files, and the list of them, are
-// in the prefix directory:
+// summary is written when all files of a dataset, and the list of them, are in the prefix directory.
+type summary struct {
+	Version string `hash:"VERSION"`
+	standing
+	Owns     bool      `hash:"OWNS,omitempty"` // as in the index; ours
+	Replaced *Replaced `hash:"REPLACED"`       // a newer dataset has taken over files; ours
+}
+
+// standing is what the summary of a dataset and its entry in the index both say of it.
 //
-//	VERSION = 6
-//	DSET / …        description
-//	COMPLETE        1, or 0
-//	COMPRESSED = 1  in place of COMPLETE = 1 if files are compressed; ours
-//	OWNS = 1        as in the index; ours
-//	REPLACED / …    a newer dataset has taken over files, see Replaced; ours
-//	RETIRED / …     in place of COMPLETE = 1 if it is retired, see Retired; ours
+// A dataset with compressed files has COMPLETE = 0, since SCR 3.1 would otherwise give the program the
+// compressed files. The same is true of a retired dataset, whose files SCR 3.1 would not find. That they
+// are complete is recorded by keys that only goscr reads.
+type standing struct {
+	Desc       dataset.Dataset `hash:"DSET,omitempty"`
+	Complete   bool            `hash:"COMPLETE"`
+	Compressed bool            `hash:"COMPRESSED,omitempty"` // in place of Complete
+	Retired    *Retired        `hash:"RETIRED"`              // in place of Complete
+}
+
 const (
 	summaryFile    = "summary.scr"
-	summaryVersion = 6
-
-	keyDset       = "DSET"
-	keyComplete   = "COMPLETE"
-	keyCompressed = "COMPRESSED"
+	summaryVersion = "6"
 )
 
-// describe enters a dataset, complete or not, in the hash of an index or of a
-// summary. A dataset with compressed files has COMPLETE = 0, since SCR 3.1 would
-// otherwise give the program the compressed files. That such a dataset is complete is
-// recorded by the key COMPRESSED, which only goscr reads.
-//
-// The same is true of a retired dataset, whose files SCR 3.1 would not find. retired is nil if d
-// is not retired.
-func describe(h *hash.Hash, d dataset.Dataset, complete bool, retired *Retired) {
-	key := keyComplete
-	if d.Compressed() {
-		key = keyCompressed
+// standingOf describes a dataset, complete or not. retired is nil if it is not retired.
+func standingOf(d dataset.Dataset, complete bool, retired *Retired) (s standing) {
+	switch {
+	case !complete:
+	case retired != nil:
+		s.Retired = retired
+	case d.Compressed():
+		s.Compressed = true
+	default:
+		s.Complete = true
 	}
 	if d.Compressed() || retired != nil {
 		d.SetComplete(false)
 	}
-	h.Set(keyDset, d.Encode())
-	h.SetValue(keyComplete, "0")
-	h.Unset(keyCompressed)
-	h.Unset(keyRetired)
-	switch {
-	case complete && retired != nil:
-		h.Set(keyRetired, hash.Marshal(retired))
-	case complete:
-		h.SetValue(key, "1")
-	}
+	s.Desc = d
+	return s
 }
 
 // isComplete reports whether a dataset was described as complete.
-func isComplete(h *hash.Hash) bool {
-	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1" || h.Has(keyRetired)
-}
+func (s standing) isComplete() bool { return s.Complete || s.Compressed || s.Retired != nil }
 
 // Found is a dataset with a summary in the prefix directory. The index may lack it.
 type Found struct {
@@ -77,16 +71,8 @@ type Found struct {
 
 // store writes the summary of a dataset.
 func (f Found) store(prefix string) error {
-	h := hash.New()
-	h.SetInt(keyVersion, summaryVersion)
-	describe(h, f.Dataset, f.Complete, f.Retired)
-	if f.Owns {
-		h.SetValue(keyOwns, "1")
-	}
-	if f.Replaced != nil {
-		h.Set(keyReplaced, hash.Marshal(f.Replaced))
-	}
-	return hash.WriteShared(summaryPath(prefix, f.ID()), h)
+	s := summary{summaryVersion, standingOf(f.Dataset, f.Complete, f.Retired), f.Owns, f.Replaced}
+	return hash.WriteShared(summaryPath(prefix, f.ID()), hash.Marshal(s))
 }
 
 func summaryPath(prefix string, id int) string { return filepath.Join(Dir(prefix, id), summaryFile) }
@@ -113,11 +99,10 @@ func readSummary(prefix string, id int) (f Found, version string, err error) {
 	if err != nil {
 		return Found{}, "", err
 	}
-	v, _ := h.Int(keyVersion)
-	d := dataset.Decode(h.Get(keyDset))
-	f = Found{Dataset: d, Complete: v == summaryVersion && isComplete(h), Flushed: info.ModTime(),
-		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h), Retired: decodeRetired(h, d)}
-	return f, h.Text(keyVersion), nil
+	s := hash.As[summary](h)
+	f = Found{Dataset: s.Desc, Complete: s.Version == summaryVersion && s.isComplete(), Flushed: info.ModTime(),
+		Owns: s.Owns, Replaced: s.Replaced, Retired: s.retired()}
+	return f, s.Version, nil
 }
 
 // completeSummary returns the description of a dataset, or an error if its summary does
@@ -127,8 +112,8 @@ func completeSummary(prefix string, id int) (dataset.Dataset, error) {
 	path := summaryPath(prefix, id)
 	switch {
 	case err != nil:
-	case version != strconv.Itoa(summaryVersion):
-		err = fmt.Errorf("%s has version %q, this version of goscr reads version %d", path, version, summaryVersion)
+	case version != summaryVersion:
+		err = fmt.Errorf("%s has version %q, this version of goscr reads version %s", path, version, summaryVersion)
 	case f.Replaced != nil:
 		err = fmt.Errorf("the files of dataset %d (%s) were replaced by %s", id, f.Name(), f.Replaced.By)
 	case !f.Complete:
