@@ -67,21 +67,6 @@ func (u Users) Check(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// CheckPath is Check for the file at a path. If there is a link in its place, both the link
-// and the file count. It is no error if there is no file.
-func (u Users) CheckPath(path string) error {
-	for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
-		info, err := stat(path)
-		if err != nil {
-			return nil // the caller, which opens it, meets the error
-		}
-		if err := u.Check(path, info); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // login returns the name of a user, or the number of one that has none.
 func login(id int) string {
 	if found, err := user.LookupId(strconv.Itoa(id)); err == nil {
