@@ -205,16 +205,20 @@ func reader(prefixDir string) *transfer.Copier {
 
 // PartsOf returns the ranks of which a dataset has a list in the prefix directory.
 func PartsOf(prefixDir string, id int) ([]int, error) {
+	return RanksOf(prefixDir, id, "", partExtension)
+}
+
+// RanksOf returns the ranks of which the directory of a dataset has a file whose name is the rank between two texts.
+func RanksOf(prefixDir string, id int, before, after string) ([]int, error) {
 	entries, err := trust.Root(prefixDir).ReadDir(Dir(prefixDir, id))
 	if err != nil {
 		return nil, err
 	}
 	var ranks []int
 	for _, e := range entries {
-		if text, ok := strings.CutSuffix(e.Name(), partExtension); ok {
-			if rank, err := strconv.Atoi(text); err == nil && rank >= 0 && strconv.Itoa(rank) == text {
-				ranks = append(ranks, rank)
-			}
+		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), before), after)
+		if rank, err := strconv.Atoi(text); err == nil && rank >= 0 && before+strconv.Itoa(rank)+after == e.Name() {
+			ranks = append(ranks, rank)
 		}
 	}
 	return ranks, nil

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/node/meta"
@@ -35,22 +33,11 @@ const filemapPrefix = "filemap_"
 // readSCR reads the filemaps of a dataset that scr_copy of SCR 3.1 has copied, and returns a
 // list for each rank. bad has an error for each filemap that cannot be used.
 func readSCR(prefixDir string, id int) (list []*prefix.Part, bad []error, err error) {
-	entries, err := os.ReadDir(prefix.Dir(prefixDir, id))
-	if err != nil {
+	ranks, err := prefix.RanksOf(prefixDir, id, filemapPrefix, "")
+	if err != nil || len(ranks) == 0 {
 		return nil, nil, err
 	}
-	var ranks []int
 	size := 0 // of the job
-	for _, e := range entries {
-		if text, ok := strings.CutPrefix(e.Name(), filemapPrefix); ok {
-			if rank, err := strconv.Atoi(text); err == nil && rank >= 0 && strconv.Itoa(rank) == text {
-				ranks = append(ranks, rank)
-			}
-		}
-	}
-	if len(ranks) == 0 {
-		return nil, nil, nil
-	}
 	known, err := prefix.ReadFlushFile(filepath.Join(prefixDir, prefix.Metadata, "flush.scr"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
