@@ -272,3 +272,48 @@ func TestIndex_WhatIsBeyondAWindow(t *testing.T) {
 		t.Errorf("%s, %d left", got, len(x.Entries()))
 	}
 }
+
+// What an index that is damaged, or that another program has written, says of a dataset.
+func TestDecodeEntry(t *testing.T) {
+	good := Entry{Dataset: described(3, "c", dataset.Checkpoint), ID: 3, Name: "c", Complete: true}
+	for name, test := range map[string]struct {
+		change func(h *hash.Hash)
+		want   func(e Entry) bool
+	}{
+		"as written":            {func(*hash.Hash) {}, func(e Entry) bool { return e.usable() && !e.Owns && e.Placing == 0 }},
+		"no COMPLETE":           {func(h *hash.Hash) { h.Unset("COMPLETE") }, func(e Entry) bool { return !e.Complete }},
+		"another COMPLETE":      {func(h *hash.Hash) { h.SetValue("COMPLETE", "yes") }, func(e Entry) bool { return !e.Complete }},
+		"two of COMPLETE":       {func(h *hash.Hash) { h.SetKV("COMPLETE", "0") }, func(e Entry) bool { return !e.Complete }},
+		"FAILED without a time": {func(h *hash.Hash) { h.Set("FAILED", nil) }, func(e Entry) bool { return e.Failed && !e.usable() }},
+		"FAILED twice":          {func(h *hash.Hash) { h.SetKV("FAILED", "a"); h.SetKV("FAILED", "b") }, func(e Entry) bool { return e.Failed }},
+		"PLACING of a complete": {func(h *hash.Hash) { h.At("PLACING").SetInt("RANKS", 3) }, func(e Entry) bool { return e.Placing == 0 }},
+		"PLACING of too many":   {func(h *hash.Hash) { h.SetInt("COMPLETE", 0); h.At("PLACING").SetInt("RANKS", 1<<40) }, func(e Entry) bool { return e.Placing == 0 }},
+		"PLACING of a word":     {func(h *hash.Hash) { h.SetInt("COMPLETE", 0); h.At("PLACING").SetValue("RANKS", "x") }, func(e Entry) bool { return e.Placing == 0 }},
+		"REPLACED with a bad list": {func(h *hash.Hash) { h.At("REPLACED").SetInt("LEFT", 2); h.At("REPLACED").SetValue("LIST", "../x") },
+			func(e Entry) bool { return e.Replaced != nil && e.Replaced.Left == 0 && e.Replaced.List == "" }},
+		"REPLACED of a word": {func(h *hash.Hash) { h.SetValue("REPLACED", "x") }, func(e Entry) bool { return e.Replaced != nil && e.Replaced.Left == 0 }},
+		"no description":     {func(h *hash.Hash) { h.Unset("DSET") }, func(e Entry) bool { return e.IsZero() && !e.usable() }},
+	} {
+		h := good.encode()
+		test.change(h)
+		if e := decodeEntry(3, h); !test.want(e) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// What a damaged flush file says of a dataset.
+func TestFlushFile_Damaged(t *testing.T) {
+	h := hash.New()
+	e := h.At("DATASET", "3")
+	e.SetValue("CKPT", "yes")
+	e.SetValue("OUTPUT", "1")
+	e.SetValue("RANKS", "x")
+	e.SetInt("VERIFIED", -5)
+	e.At("LOCATION", "ELSEWHERE")
+	h.At("DATASET", "x", "LOCATION", "CACHE")
+	list := hash.As[locations](h).list()
+	if len(list) != 1 || list[0].Flags() != dataset.Output || list[0].Ranks != 0 || !list[0].Verified.IsZero() || !list[0].Is("ELSEWHERE") {
+		t.Errorf("%+v", list)
+	}
+}
