@@ -3,7 +3,7 @@
 # Test: both MPIs, 60 s
 #
 # A program that draws its next call is saved at random instants, and has the result of one that is not.
-# DRAW_CHECKPOINTS and DRAW_STEPS: for make halo.
+# DRAW_CHECKPOINTS, DRAW_STEPS and DRAW_THREADS: for make halo.
 . "$(dirname "$0")/lib.bash"
 
 here=$ROOT/test/scripts
@@ -44,7 +44,7 @@ disturbed() { # THREAD SEED
     grep -q result "$WORK/out"
 }
 RANDOM=$((TEST_SEED % 32768))
-for thread in $(divided 0 1 MPI); do
+for thread in ${DRAW_THREADS:-$(divided 0 1 MPI)}; do
     made=0 jobs=0 refused=0
     while [ $made -lt "$count" ] && [ $jobs -lt $((2 * count + 10)) ]; do
         seed=$((TEST_SEED + jobs))
