@@ -26,7 +26,7 @@
 #   make power       cut the power at every change and every sync; POWER_CUTS=250: so many of each job
 #   make losses      every loss, every kill and every error of a file system that the tests try a sample of
 #   make soak        1,000 random jobs against a model; SOAK_JOBS=n, SOAK_SEED=first; SEED=n: the story of one
-#   make halo        200 restarts with messages in transit; SEED=n, CHECKPOINTS=n, MPI=mpich
+#   make halo        200 restarts with messages in transit; SEED=n, CHECKPOINTS=n, MPI=mpich, THREADS=0|1|MPI
 #   make test-online  60 jobs in which ranks die and others continue; RUNS=n, SEED=first, FENIX=archive; needs root
 #   make fuzz        all fuzz targets, FUZZTIME=1m each; ONLY=TEXT
 #
@@ -341,7 +341,7 @@ soak: $(out)/soak
 	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
 
 halo:
-	@export HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' DRAW_CHECKPOINTS='$(or $(CHECKPOINTS),200)' TEST_SEED='$(or $(SEED),1)' && \
+	@export HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' DRAW_CHECKPOINTS='$(or $(CHECKPOINTS),200)' TEST_SEED='$(or $(SEED),1)' DRAW_THREADS='$(THREADS)' && \
 	    $(tests) -mpi '$(or $(MPI),openmpi)' 44-quiet 44-draw
 
 # In a system of its own, whose MPI has ULFM: that of the machine need not.
