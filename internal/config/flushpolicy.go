@@ -13,5 +13,5 @@ func (c *Config) FlushPolicy() FlushPolicy { return FlushPolicy{Every: c.Flush} 
 // On reports whether checkpoints are flushed at all.
 func (p FlushPolicy) On() bool { return p.Every > 0 }
 
-// Due reports whether the checkpoint with this number, from 1, is flushed.
-func (p FlushPolicy) Due(number int) bool { return p.On() && number%p.Every == 0 }
+// Due reports whether the checkpoint with this number, from 1, is flushed. A dataset that is no checkpoint has the number 0.
+func (p FlushPolicy) Due(number int) bool { return p.On() && number > 0 && number%p.Every == 0 }

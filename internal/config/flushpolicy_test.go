@@ -10,6 +10,7 @@ func TestFlushPolicy(t *testing.T) {
 		{0, 1, false, false},
 		{0, 0, false, false},
 		{1, 1, true, true},
+		{3, 0, true, false},
 		{3, 2, true, false},
 		{3, 6, true, true},
 	} {

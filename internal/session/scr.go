@@ -490,7 +490,7 @@ func (s *Session) compareWithIndex() error {
 				there[i] = 1
 			}
 		}
-		every := s.config.Flush
+		every := s.config.FlushPolicy().Every
 		if s.protection.weakest() == nil { // there is nothing to flush
 			every = 0
 		}
