@@ -61,6 +61,10 @@ type Options struct {
 	// so; nil: it does not. scr_checkpoint --attach stops the processes else.
 	Gate func() bool
 
+	// Exclusive says that world is an mpi.Revocable which the caller does not use while a method of the session
+	// runs, and frees after the session. The session then uses it itself: a copy would take all ranks time to make.
+	Exclusive bool
+
 	launch func(control string) error // for tests: see flush.Config
 	pause  func()                     // for tests: stops the process; nil: by SIGSTOP
 	booted time.Time                  // for tests: see cache.Config
@@ -131,7 +135,9 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if ranks, ok := world.(mpi.Revocable); ok {
 		s.job.ranks = ranks
 		err = mpi.Guard(ranks, func() error {
-			s.world = mpi.Dup(world)
+			if s.world = ranks; !opt.Exclusive {
+				s.world = mpi.Dup(world)
+			}
 			return nil
 		})
 	} else {
