@@ -217,18 +217,15 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if s.world.Rank() == 0 && known.probed {
 		defer known.run.Remove(s.metadata(""), 0) // when all nodes have looked, or this has failed before
 	}
-	if s.protection, err = newProtection(s.world, known.cache, s.config, s.log); err != nil {
+	find := func(first bool) error { return s.findPrefix(first, known) }
+	if s.protection, err = newProtection(s.world, known.cache, s.config, s.log, find); err != nil {
 		return err
 	}
 	node, err := s.protection.groups.Comm(reddesc.Node)
 	if err != nil {
 		return err
 	}
-	nodes, err := s.findPrefix(node, known)
-	if err != nil {
-		return err
-	}
-	if err := s.openCache(node, nodes, known, opt); err != nil {
+	if err := s.openCache(node, known, opt); err != nil {
 		return err
 	}
 	if err := s.protection.addDescriptors(s.config, s.log); err != nil {
@@ -252,7 +249,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 			return desc, s.protection.store(desc.Store)
 		},
 	})
-	if err := s.recordRun(node, nodes, opt.Settings, opt.environ()); err != nil {
+	if err := s.recordRun(node, cache.Nodes(s.cache), opt.Settings, opt.environ()); err != nil {
 		return err
 	}
 	if err := s.recoverCache(); err != nil {
@@ -340,21 +337,15 @@ func describeJob(cfg *config.Config, environ func(string) (string, bool), since 
 	return j
 }
 
-// findPrefix finds the prefix directory on the caller's node, and returns the number of nodes. It is
-// an error if a node does not see what rank 0 has made there: its files would be in a directory of its own.
-// node is the communicator of the ranks on the node. It is collective.
-func (s *Session) findPrefix(node mpi.Comm, known shared) (nodes int, err error) {
+// findPrefix finds the prefix directory on the caller's node. It is an error if a node does not see what rank 0 has made
+// there: its files would be in a directory of its own. The first rank of the node looks for that.
+func (s *Session) findPrefix(first bool, known shared) error {
 	real, err := realPrefix(s.config.Prefix)
 	s.paths = paths{dir: s.config.Prefix, real: real}
-	first := 0
-	if node.Rank() == 0 {
-		first = 1
-		if err == nil && known.probed {
-			err = seesPrefix(known.run, s.metadata(""), s.config)
-		}
+	if err != nil || !first || !known.probed {
+		return err
 	}
-	sum, err := mpi.AgreeSumOne(s.world, err, int64(first))
-	return int(sum), err
+	return seesPrefix(known.run, s.metadata(""), s.config)
 }
 
 // seesPrefix returns nil if the caller's node sees the probe of rank 0 in the prefix directory. dir
@@ -375,17 +366,16 @@ func realPrefix(dir string) (string, error) {
 	return real, nil
 }
 
-// openCache opens the cache. node is the communicator of the ranks on the caller's node, of so many
-// nodes. All ranks use the path of the prefix directory that rank 0 knows, because symbolic links may
+// openCache opens the cache. node is the communicator of the ranks on the caller's node. All ranks use the path of the prefix directory that rank 0 knows, because symbolic links may
 // differ between nodes.
-func (s *Session) openCache(node mpi.Comm, nodes int, known shared, opt Options) (err error) {
+func (s *Session) openCache(node mpi.Comm, known shared, opt Options) (err error) {
 	cfg := s.config
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: node, NodeRanks: s.protection.groups.NodeRanks(), Stores: s.protection.stores,
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
 		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(opt.environ()), Prefix: known.prefix, Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Checksums: !cfg.CRCOnFlush, Booted: opt.booted, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-	}, known.run, nodes)
+	}, known.run)
 	return err
 }
 

@@ -90,7 +90,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 		return nil, err
 	}
 	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, NodeRanks: groups.NodeRanks(), Stores: []*reddesc.Store{store}, Control: cache.Base{Dir: filepath.Join(root, node, "cntl")},
-		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log}, "test", comm.Size())
+		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log}, "test")
 	if err != nil {
 		return nil, err
 	}

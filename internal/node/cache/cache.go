@@ -191,10 +191,9 @@ type Cache struct {
 	highest int // highest id of all datasets that were seen in this cache
 }
 
-// Open makes the directories of the cache and reads the filemaps of earlier runs. run runs on so
-// many nodes. Open may change the stores: those that all nodes share are so afterwards. It
+// Open makes the directories of the cache and reads the filemaps of earlier runs. Open may change the stores: those that all nodes share are so afterwards. It
 // is collective.
-func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
+func Open(c Config, run probe.Run) (*Cache, error) {
 	name := "scr." + c.JobID
 	k := &Cache{Config: c, control: filepath.Join(c.Control.Dir, c.User, name)}
 	k.maps = &filemaps{node: c.Node, here: c.NodeRanks, dir: k.control, log: c.Log}
@@ -204,7 +203,7 @@ func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
 			_ = k.Close() // the first error says more
 		}
 	}()
-	if err := k.open(name, run, nodes); err != nil {
+	if err := k.open(name, run); err != nil {
 		return nil, err
 	}
 	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
@@ -215,9 +214,9 @@ func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
 
 // open locks the directories, whose last element is name, makes them, and gives the
 // ranks of the node their filemaps. It is collective.
-func (k *Cache) open(name string, run probe.Run, nodes int) error {
+func (k *Cache) open(name string, run probe.Run) error {
 	k.places = newPlaces(k.Node, k.Stores, k.User, name)
-	sharing := newSharing(k.World, k.places.all, k.Log, run, nodes)
+	sharing := newSharing(k.World, k.Node, k.places.all, k.Log, run)
 	var err error
 	if k.Node.Rank() == 0 {
 		defer sharing.remove()
@@ -234,9 +233,10 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 		}
 		report.Forget(k.control)
 	}
-	if err := mpi.AgreeMax(k.World, err, sharing.unknown); err != nil {
+	if err := mpi.AgreeSum(k.World, err, sharing.counts); err != nil {
 		return err
 	}
+	k.places.nodes = sharing.nodes()
 	if k.Node.Rank() == 0 {
 		err = sharing.look(k.Log.Node)
 	} else {
@@ -321,6 +321,9 @@ func (k *Cache) findStrays(all *filemap.Map) {
 		k.highest = max(k.highest, s.id)
 	}
 }
+
+// Nodes returns the number of nodes on which the job runs.
+func Nodes(k *Cache) int { return k.places.nodes }
 
 // ControlDir returns the control directory, which the processes of a node share.
 func (k *Cache) ControlDir() string { return k.control }

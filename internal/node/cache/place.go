@@ -27,6 +27,7 @@ type place struct {
 // places are the directories that hold datasets, and the directory of each dataset.
 type places struct {
 	node  mpi.Comm
+	nodes int            // on which the job runs
 	below string         // the last elements of the path of each
 	all   []*place       // first the places of the stores, in the order of the stores
 	of    map[int]*place // where the node's part of a dataset is, by the id of the dataset
