@@ -246,10 +246,10 @@ func (k *Cache) open(name string, run probe.Run) error {
 				"SCR_NODE_NAME gives each node a name of its own: %w", k.Log.Node, k.control, err)
 		}
 	}
-	all, err := k.maps.collect(err)
-	if err == nil {
-		k.places.find(all)
-		err = k.maps.deal(all)
+	all, found, e := k.maps.collect(err, k.places.search)
+	if err = cmp.Or(err, e); e == nil { // else it is so on all ranks of the node
+		k.places.enter(found)
+		err = k.maps.deal(all, err)
 	}
 	if err := mpi.AgreeMax(k.World, err, sharing.seen); err != nil {
 		return err
