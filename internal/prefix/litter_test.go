@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
 )
@@ -46,7 +47,7 @@ func TestLitter(t *testing.T) {
 	ours := func(cached ...int) func(s *site) error {
 		return func(s *site) error {
 			return s.run(2, func(p *Prefix) error {
-				missing, err := p.CompleteFlushes()
+				missing, err := completeFlushes(p)
 				if err == nil && len(missing) != 1 {
 					err = fmt.Errorf("missing %v", missing)
 				}
@@ -144,7 +145,7 @@ func TestCompleteFlushes_OfAnotherJob(t *testing.T) {
 	s.interrupted(7, 3, same)
 	must(t, s.run(2, func(p *Prefix) error {
 		p.Ours = func(dataset.Dataset) bool { return false }
-		missing, err := p.CompleteFlushes()
+		missing, err := completeFlushes(p)
 		if err == nil && len(missing) > 0 {
 			err = fmt.Errorf("missing %v", missing)
 		}
@@ -153,4 +154,17 @@ func TestCompleteFlushes_OfAnotherJob(t *testing.T) {
 	if under, err := UnderWay(s.dir, s.described(7, 3, same)); err != nil || !under {
 		t.Errorf("it is not under way any more: %v", err)
 	}
+}
+
+// completeFlushes completes the flushes that were interrupted, as SCR_Init does.
+func completeFlushes(p *Prefix) ([]dataset.Dataset, error) {
+	var interrupted *hash.Hash
+	err := mpi.OnRoot(p.Comm, func() (err error) {
+		interrupted, err = Interrupted(p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.CompleteFlushes(interrupted)
 }

@@ -232,9 +232,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 		return err
 	}
 	s.log.Share(s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata))
-	if err := s.openFlusher(node, opt); err != nil {
-		return err
-	}
+	s.openFlusher(node, opt)
 	input, err := s.readInput()
 	if err != nil {
 		return err
@@ -249,10 +247,11 @@ func (s *Session) begin(opt Options, start time.Time) error {
 			return desc, s.protection.store(desc.Store)
 		},
 	})
-	if err := s.recordRun(node, cache.Nodes(s.cache), opt.Settings, opt.environ()); err != nil {
+	missing, err := s.recordRun(node, cache.Nodes(s.cache), opt.Settings, opt.environ())
+	if err != nil {
 		return err
 	}
-	if err := s.recoverCache(); err != nil {
+	if err := s.recoverCache(missing); err != nil {
 		return err
 	}
 	if err := s.offerRestart(s.restart.Find(s.config.FetchOnInit)); err != nil || !s.config.FetchOnInit || s.restart.Offered() != nil {
@@ -375,13 +374,13 @@ func (s *Session) openCache(node mpi.Comm, known shared, opt Options) (err error
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
 		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(opt.environ()), Prefix: known.prefix, Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Checksums: !cfg.CRCOnFlush, Booted: opt.booted, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-	}, known.run)
+	}, known.run, mover.Reset)
 	return err
 }
 
 // openFlusher makes the Protector, and opens the Flusher, which decides when datasets are flushed and
 // evicted.
-func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
+func (s *Session) openFlusher(node mpi.Comm, opt Options) {
 	cfg := s.config
 	if cfg.FlushAsync && cfg.FlushPoststage && cfg.FlushType != string(mover.ByDaemon) {
 		s.log.WarnJob("SCR_FLUSH_POSTSTAGE=1 has an effect with SCR_FLUSH_TYPE=DAEMON only: other copies end with the program, and SCR_Finalize waits for them")
@@ -391,8 +390,7 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 		World: s.world, Node: node, Cache: s.cache, Queue: &background.Queue{}, Log: s.log, Async: cfg.EncodeAsync,
 		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Protected: s.protected, SizeName: s.sizeName,
 	})
-	var err error
-	s.flusher, err = flush.Open(flush.Config{
+	s.flusher = flush.Open(flush.Config{
 		World: s.world, Node: node, Cache: s.cache, Protector: protector, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		Policy: cfg.FlushPolicy(), Keep: cfg.PrefixSize, Fetch: cfg.Fetch, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
 		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
@@ -402,7 +400,6 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
 		SizeName: s.sizeName,
 	})
-	return err
 }
 
 // sizeName returns the parameter that says how many datasets a store keeps.
@@ -414,12 +411,9 @@ func (s *Session) sizeName(store string) string {
 }
 
 // recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
-// for, and flushes those that should be in the prefix directory by now.
-func (s *Session) recoverCache() error {
-	missing, err := s.prefix.CompleteFlushes()
-	if err != nil {
-		return err
-	}
+// for, and flushes those that should be in the prefix directory by now. Of the datasets in missing an earlier run
+// has not flushed all files.
+func (s *Session) recoverCache(missing []dataset.Dataset) error {
 	if s.config.PrefixPurge {
 		if err := s.prefix.Purge(); err != nil {
 			return err

@@ -90,7 +90,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 		return nil, err
 	}
 	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, NodeRanks: groups.NodeRanks(), Stores: []*reddesc.Store{store}, Control: cache.Base{Dir: filepath.Join(root, node, "cntl")},
-		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log}, "test")
+		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log}, "test", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	if with != nil {
 		with(&fc, &rc)
 	}
-	if r.flusher, err = flush.Open(fc); err != nil {
-		return nil, err
-	}
+	r.flusher = flush.Open(fc)
 	rc.Flusher = r.flusher
 	r.restart = restart.New(rc)
 	r.cache.Rebuild()

@@ -192,8 +192,9 @@ type Cache struct {
 }
 
 // Open makes the directories of the cache and reads the filemaps of earlier runs. Open may change the stores: those that all nodes share are so afterwards. It
-// is collective.
-func Open(c Config, run probe.Run) (*Cache, error) {
+// is collective. locked, unless nil, is called on the first rank of each node with its control directory, when the caches
+// of all nodes are locked, so that no other run uses them; its error is agreed, too.
+func Open(c Config, run probe.Run, locked func(control string) error) (*Cache, error) {
 	name := "scr." + c.JobID
 	k := &Cache{Config: c, control: filepath.Join(c.Control.Dir, c.User, name)}
 	k.maps = &filemaps{node: c.Node, here: c.NodeRanks, dir: k.control, log: c.Log}
@@ -203,7 +204,7 @@ func Open(c Config, run probe.Run) (*Cache, error) {
 			_ = k.Close() // the first error says more
 		}
 	}()
-	if err := k.open(name, run); err != nil {
+	if err := k.open(name, run, locked); err != nil {
 		return nil, err
 	}
 	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
@@ -214,7 +215,7 @@ func Open(c Config, run probe.Run) (*Cache, error) {
 
 // open locks the directories, whose last element is name, makes them, and gives the
 // ranks of the node their filemaps. It is collective.
-func (k *Cache) open(name string, run probe.Run) error {
+func (k *Cache) open(name string, run probe.Run, locked func(control string) error) error {
 	k.places = newPlaces(k.Node, k.Stores, k.User, name)
 	sharing := newSharing(k.World, k.Node, k.places.all, k.Log, run)
 	var err error
@@ -239,6 +240,9 @@ func (k *Cache) open(name string, run probe.Run) error {
 	k.places.nodes = sharing.nodes()
 	if k.Node.Rank() == 0 {
 		err = sharing.look(k.Log.Node)
+		if err == nil && locked != nil {
+			err = locked(k.control)
+		}
 	} else {
 		k.lock, err = joinLock(filepath.Join(k.control, LockFile))
 		if errors.Is(err, fs.ErrNotExist) {
