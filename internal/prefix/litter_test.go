@@ -54,7 +54,7 @@ func TestLitter(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return p.RemoveLitter("", func(d dataset.Dataset) bool { return len(cached) > 0 && d.ID() == cached[0] })
+				return removeLitterOnRoot(p, "", func(d dataset.Dataset) bool { return len(cached) > 0 && d.ID() == cached[0] })
 			})
 		}
 	}
@@ -65,10 +65,12 @@ func TestLitter(t *testing.T) {
 		"in the cache": {ours(7), parts + whole},
 		"lost":         {ours(), whole},
 		"being copied": {func(s *site) error {
-			return s.run(2, func(p *Prefix) error { return p.RemoveLitter("", func(dataset.Dataset) bool { return false }) })
+			return s.run(2, func(p *Prefix) error { return removeLitterOnRoot(p, "", func(dataset.Dataset) bool { return false }) })
 		}, parts + whole},
 		"of another job": {func(s *site) error {
-			return errors.Join(ours(7)(s), s.run(2, func(p *Prefix) error { return p.RemoveLitter("other", func(dataset.Dataset) bool { return false }) }))
+			return errors.Join(ours(7)(s), s.run(2, func(p *Prefix) error {
+				return removeLitterOnRoot(p, "other", func(dataset.Dataset) bool { return false })
+			}))
 		}, parts + whole},
 		"deleted": {func(s *site) error {
 			return s.run(2, func(p *Prefix) error { return p.Delete("ckpt.7", dataset.AnyHistory) })
@@ -167,4 +169,12 @@ func completeFlushes(p *Prefix) ([]dataset.Dataset, error) {
 		return nil, err
 	}
 	return p.CompleteFlushes(interrupted)
+}
+
+// removeLitterOnRoot removes the litter, and returns when it is gone.
+func removeLitterOnRoot(p *Prefix, jobID string, cached func(d dataset.Dataset) bool) error {
+	return mpi.OnRoot(p.Comm, func() error {
+		p.RemoveLitter(jobID, cached)
+		return nil
+	})
 }

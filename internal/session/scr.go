@@ -251,10 +251,11 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.recoverCache(missing); err != nil {
+	written, err := s.recoverCache(missing)
+	if err != nil {
 		return err
 	}
-	if err := s.offerRestart(s.restart.Find(s.config.FetchOnInit)); err != nil || !s.config.FetchOnInit || s.restart.Offered() != nil {
+	if err := s.offerRestart(restart.FindFirst(s.restart, s.config.FetchOnInit, written)); err != nil || !s.config.FetchOnInit || s.restart.Offered() != nil {
 		return err
 	}
 	return mustRestart(s.world, s.config)
@@ -412,11 +413,11 @@ func (s *Session) sizeName(store string) string {
 
 // recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
 // for, and flushes those that should be in the prefix directory by now. Of the datasets in missing an earlier run
-// has not flushed all files.
-func (s *Session) recoverCache(missing []dataset.Dataset) error {
+// has not flushed all files. written says whether the index has checkpoints that a program has written to the prefix directory.
+func (s *Session) recoverCache(missing []dataset.Dataset) (written bool, err error) {
 	if s.config.PrefixPurge {
 		if err := s.prefix.Purge(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	take := s.cache.Rebuild
@@ -426,18 +427,18 @@ func (s *Session) recoverCache(missing []dataset.Dataset) error {
 	take()
 	s.cache.WarnOfRoom(s.sizeName)
 	s.cache.CheckOthers(savedIn)
-	if err := s.compareWithIndex(); err != nil {
-		return err
-	}
-	if err := s.restart.PassOverCondemned(); err != nil {
-		return err
+	if written, err = s.compareWithIndex(); err != nil {
+		return false, err
 	}
 	s.restart.WithholdOtherInput()
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
-		return err
+		return false, err
 	}
 	s.flusher.Resume(missing)
-	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
+	if s.world.Rank() == 0 {
+		s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
+	}
+	return written, nil
 }
 
 // savedIn reports whether another program does not need a dataset in the cache any more: its prefix directory
@@ -454,12 +455,18 @@ func savedIn(dir string, d dataset.Dataset) bool {
 }
 
 // compareWithIndex finds out which datasets of the cache are already in the prefix
-// directory, and the highest id of any dataset, after which new datasets are numbered.
-func (s *Session) compareWithIndex() error {
+// directory, and the highest id of any dataset, after which new datasets are numbered. It passes over checkpoints
+// of the cache from which no run could restart. written says whether the index has checkpoints that a program has written
+// to the prefix directory.
+func (s *Session) compareWithIndex() (written bool, err error) {
 	list := s.cache.List()
 	exposed := s.cache.Exposed(list)
-	there := make([]int64, len(list)+2) // 1: complete in the index; then the highest id, and the id of the checkpoint that scr_index has chosen
-	highest, chosen := &there[len(list)], &there[len(list)+1]
+	condemned := restart.NewCondemned(s.restart)
+	most := make([]int64, len(list)+3+len(condemned.Marks))
+	// 1: complete in the index; then the highest id, the id of the checkpoint that scr_index has chosen, and written
+	there := most[:len(list)+3]
+	condemned.Marks = most[len(there):]
+	highest, chosen, direct := &there[len(list)], &there[len(list)+1], &there[len(list)+2]
 	var take string // the name of the chosen one, if this run restarts from it; on rank 0, as is
 	var record prefix.Choice
 	find := func() error {
@@ -472,6 +479,9 @@ func (s *Session) compareWithIndex() error {
 			return err
 		}
 		*chosen = int64(record.Of.ID)
+		if prefix.HasWritten(s.prefix.Ours.Of(x)) {
+			*direct = 1
+		}
 		var cached []prefix.Kept
 		for i, c := range list {
 			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(),
@@ -493,17 +503,21 @@ func (s *Session) compareWithIndex() error {
 			return err
 		}
 		progress, err := prefix.ReadProgress(s.prefix.Dir)
-		s.numbers.latest = progress.Latest
-		return err
+		if s.numbers.latest = progress.Latest; err != nil {
+			return err
+		}
+		if *chosen > 0 { // it is not passed over
+			s.restart.TakeChoice(take, int(*chosen), record)
+		}
+		return condemned.Find(s.restart)
 	}
-	var err error
 	if s.world.Rank() == 0 {
 		err = find()
 	}
 	*highest = max(*highest, int64(s.cache.Highest()))
 	// Only rank 0 has read the index: the other ranks have 0 for each dataset of the list.
-	if err := mpi.AgreeMax(s.world, err, there); err != nil {
-		return err
+	if err := mpi.AgreeMax(s.world, err, most); err != nil {
+		return false, err
 	}
 	s.numbers.id = int(*highest)
 	if *chosen > 0 {
@@ -512,7 +526,7 @@ func (s *Session) compareWithIndex() error {
 	for i, c := range list {
 		s.flusher.SetFlushed(c.ID(), there[i] == 1)
 	}
-	return nil
+	return *direct == 1, s.restart.PassOver(condemned)
 }
 
 // choice returns what a user has chosen with scr_index, with the ID 0 if that is nothing, and the name of the checkpoint, "" if the run

@@ -108,7 +108,14 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	rc.Flusher = r.flusher
 	r.restart = restart.New(rc)
 	r.cache.Rebuild()
-	return r, r.restart.PassOverCondemned()
+	condemned := restart.NewCondemned(r.restart)
+	if comm.Rank() == 0 {
+		err = condemned.Find(r.restart)
+	}
+	if err := mpi.AgreeMax(comm, err, condemned.Marks); err != nil {
+		return r, err
+	}
+	return r, r.restart.PassOver(condemned)
 }
 
 // makeRoom makes room for one more dataset in the store.
