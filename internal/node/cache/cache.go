@@ -207,7 +207,6 @@ func Open(c Config, run probe.Run, locked func(control string) error) (*Cache, e
 	if err := k.open(name, run, locked); err != nil {
 		return nil, err
 	}
-	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
 	k.descs = &descriptions{parts: k.parts, prefix: c.Prefix, node: c.Log.Node}
 	opened = true
 	return k, nil
@@ -255,9 +254,12 @@ func (k *Cache) open(name string, run probe.Run, locked func(control string) err
 		k.places.enter(found)
 		err = k.maps.deal(all, err)
 	}
-	if err := mpi.AgreeMax(k.World, err, sharing.seen); err != nil {
+	most := append(sharing.seen, k.maps.newest())
+	if err := mpi.AgreeMax(k.World, err, most); err != nil {
 		return err
 	}
+	sharing.seen = most[:len(sharing.seen)]
+	k.parts = &parts{world: k.World, places: k.places, maps: k.maps.own, log: k.Log, dirs: map[string]bool{}, newest: int(most[len(sharing.seen)])}
 	if err := sharing.apply(k); err != nil {
 		return err
 	}

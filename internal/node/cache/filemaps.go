@@ -283,6 +283,14 @@ func (f *filemaps) writeList(list *hash.Hash) {
 	}
 }
 
+// newest returns the highest id in the caller's filemap, -1 if it is empty or could not be opened.
+func (f *filemaps) newest() int64 {
+	if f.own == nil {
+		return -1
+	}
+	return int64(slices.Max(append(f.own.Datasets(), -1)))
+}
+
 // close closes the caller's filemap.
 func (f *filemaps) close() error {
 	if f.own == nil {

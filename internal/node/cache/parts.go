@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +29,7 @@ type parts struct {
 	maps   *filemap.Store
 	log    *report.Logger
 	dirs   map[string]bool // directories that are known to exist
+	newest int             // the highest id in the filemaps of all ranks when they were opened, -1 if they were empty
 }
 
 // me is the caller's rank in the job.
@@ -210,22 +210,27 @@ func (p *parts) distrust(started time.Time) {
 }
 
 // each calls f with the id of every dataset in the cache of any rank, highest
-// first. It is collective.
+// first. One reduction finds those among many ids. It is collective.
 func (p *parts) each(f func(id int)) {
-	below := math.MaxInt
-	for {
-		next := -1
+	const many = 64
+	for newest := p.newest; newest >= 0; {
+		found := make([]int64, many+1) // 1: a rank has the id that is so much lower than newest; the last: the highest id below these
+		found[many] = -1
 		for _, id := range p.maps.Datasets() {
-			if id < below {
-				next = max(next, id)
+			switch lower := newest - id; {
+			case lower >= many:
+				found[many] = max(found[many], int64(id))
+			case lower >= 0:
+				found[lower] = 1
 			}
 		}
-		next = mpi.AllreduceOne(p.world, next, mpi.Max)
-		if next < 0 {
-			return
+		p.world.Allreduce(found, mpi.Max)
+		for lower, there := range found[:many] {
+			if there == 1 {
+				f(newest - lower)
+			}
 		}
-		below = next
-		f(next)
+		newest = int(found[many])
 	}
 }
 
