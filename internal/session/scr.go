@@ -420,11 +420,11 @@ func (s *Session) recoverCache(missing []dataset.Dataset) (written bool, err err
 			return false, err
 		}
 	}
-	take := s.cache.Rebuild
 	if s.config.CachePurge {
-		take = s.cache.Purge
+		s.cache.Purge()
+	} else {
+		s.cache.Rebuild(s.protection.descs...)
 	}
-	take()
 	s.cache.WarnOfRoom(s.sizeName)
 	s.cache.CheckOthers(savedIn)
 	if written, err = s.compareWithIndex(); err != nil {

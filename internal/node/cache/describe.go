@@ -19,8 +19,9 @@ import (
 // the descriptors of the k members to its left, so that each descriptor survives the loss.
 type descriptions struct {
 	*parts
-	prefix string // prefix directory of the job
-	node   string // name of the caller's node
+	prefix  string                // prefix directory of the job
+	node    string                // name of the caller's node
+	current []*reddesc.Descriptor // of this run
 }
 
 // known reports whether the caller's own filemap describes its part of a dataset.
@@ -160,6 +161,9 @@ func (p *descriptions) ownDescriptor(id int) (*reddesc.Stored, error) {
 // missing on all ranks, for its error message: missing reports whether some of the caller's
 // files are on no node. It is collective.
 func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, error)) (*reddesc.Descriptor, error) {
+	if desc := reddesc.Reuse(p.world, reddesc.FromHash(p.maps.Reddesc(id, p.me())), p.current); desc != nil {
+		return desc, nil
+	}
 	own, err := p.ownDescriptor(id)
 	if err != nil {
 		return nil, err

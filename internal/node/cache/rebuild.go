@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -22,8 +23,10 @@ import (
 // restored, it tries older ones, newest first. Outputs are restored, too, since they have to be
 // flushed. The files of older checkpoints stay as they are until Restore is called: as a rule they
 // leave the cache without having been needed. Rebuild leaves datasets unused of which these nodes
-// have too little. It is collective.
-func (k *Cache) Rebuild() {
+// have too little. current are the descriptors of this run: a dataset that was protected in the same sets uses these. It is
+// collective.
+func (k *Cache) Rebuild(current ...*reddesc.Descriptor) {
+	k.descs.current = current
 	k.parts.confine()
 	k.parts.distrust(cmp.Or(k.Booted, filemap.Booted()))
 	k.parts.each(k.rebuildDataset)
