@@ -237,14 +237,19 @@ func (p *parts) each(f func(id int)) {
 // jobSize returns the number of ranks that wrote a dataset, -1 if no rank knows it, or an error on all
 // ranks if failed is not nil on any. It is collective.
 func (p *parts) jobSize(id int, failed error) (int, error) {
+	most, err := mpi.AgreeMaxOne(p.world, failed, int64(p.written(id)))
+	if err != nil {
+		return -1, err
+	}
+	return int(most), nil
+}
+
+// written returns the number of ranks that wrote a dataset, -1 if the caller does not know it.
+func (p *parts) written(id int) int {
 	known := -1
 	for _, rank := range p.maps.Ranks(id) {
 		_, size := p.maps.Expected(id, rank)
 		known = max(known, size)
 	}
-	most, err := mpi.AgreeMaxOne(p.world, failed, int64(known))
-	if err != nil {
-		return -1, err
-	}
-	return int(most), nil
+	return known
 }

@@ -54,7 +54,8 @@ var errUnfinished = errors.New("it was not completed")
 //   - a later attempt may succeed, as when a disk was full: it is unused.
 func (k *Cache) rebuildDataset(id int) {
 	k.highest = max(k.highest, id)
-	d, err := k.descs.find(id)
+	found, err := k.descs.find(id)
+	d, ranks := found.Description, found.ranks
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
 		if !mpi.Any(k.World, k.World.Rank() == 0 && filemap.SamePrefix(d.Prefix, k.Prefix)) {
 			k.leaveUnused(unused{id: id, other: &d})
@@ -66,12 +67,9 @@ func (k *Cache) rebuildDataset(id int) {
 		k.leaveUnused(unused{id: id})
 		return
 	}
-	var failed error
-	if err == nil {
-		failed = k.descs.dropOthers(d)
+	if err == nil && found.mixed {
+		ranks, err = k.parts.jobSize(id, k.descs.dropOthers(d))
 	}
-	ranks, e := k.parts.jobSize(id, failed)
-	err = cmp.Or(err, e)
 	if ranks >= 0 && ranks != k.World.Size() {
 		if err == nil && d.World {
 			k.recallAll(d)
