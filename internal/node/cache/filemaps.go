@@ -92,7 +92,7 @@ func (f *filemaps) gather(all *filemap.Map) error {
 			return err
 		}
 	}
-	if f.settled {
+	if f.settled || len(all.AllRanks()) == 0 {
 		return nil
 	}
 	f.own.Merge(all)
