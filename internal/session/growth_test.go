@@ -47,6 +47,9 @@ func growthJob(t *testing.T, n, phase int) (most local.Stats) {
 				"SCR_CACHE_BASE": filepath.Join(root, node), "SCR_CNTL_BASE": filepath.Join(root, node), "SCR_FLUSH": "0",
 				"SCR_MPI_BUF_SIZE": "1k",
 			}
+			if shift > 0 { // other sets than before: those of the dataset have to be made again, however many ranks there are
+				env["SCR_SET_SIZE"] = "2"
+			}
 			s, err := Init(world, Options{Log: io.Discard, Environ: func(name string) (string, bool) {
 				value, ok := env[name]
 				return value, ok
