@@ -24,7 +24,7 @@ var (
 
 // growthPhases is what a job does, phase after phase; what a phase costs is the
 // difference between a run that ends after it and one that ends before.
-var growthPhases = []string{"set up MPI", "Init", "StartOutput", "CompleteOutput", "Init after every rank has moved"}
+var growthPhases = []string{"set up MPI", "Init", "StartOutput", "CompleteOutput", "Init after every rank has moved, with other sets"}
 
 // growthFiles is how many files a rank keeps open in each phase: its lock of the cache, and from
 // CompleteOutput on the journal of its filemap. Few ranks of the process open another one at the same time.
