@@ -13,25 +13,30 @@ int goscr_lends;
 
 /* ----------------------------------------------------- jobs for the program's thread */
 
-void goscr_do_job(void)
+int goscr_do_job(void)
 {
+    void (*job)(void *) = goscr_now.job;
+    void *argument = goscr_now.argument;
     int ours = goscr_ours;
 
+    if (job == NULL || goscr_now.does)
+        return 0;
+    goscr_now.does = 1;
     goscr_ours = 1;
     pthread_mutex_unlock(&goscr_lock);
-    goscr_now.job(goscr_now.argument);
+    job(argument);
     pthread_mutex_lock(&goscr_lock);
     goscr_ours = ours;
+    goscr_now.does = 0;
     goscr_now.job = NULL;
     goscr_call_program(GOSCR_FOR_JOB, 0);
     pthread_cond_broadcast(&goscr_changed);
+    return 1;
 }
 
 void goscr_wait_and_lend(void)
 {
-    if (goscr_lends && goscr_now.job != NULL)
-        goscr_do_job();
-    else
+    if (!goscr_lends || !goscr_do_job())
         goscr_wait_until(NULL);
 }
 
@@ -112,6 +117,43 @@ static int completed_by_program(void (*begin)(void *), struct operation *o)
         goscr_lose_patience();
     }
     return o->code;
+}
+
+static struct operation votes[GOSCR_VOTES];
+static int said[GOSCR_VOTES], all_said[GOSCR_VOTES];
+
+static void begin_votes(void *range)
+{
+    const int *r = range;
+    int i;
+
+    for (i = r[0]; i <= r[1]; i++)
+        begin_sum(&votes[i]);
+}
+
+void goscr_vote(int first, int last, int yes)
+{
+    int range[2] = {first, last}, i;
+
+    for (i = first; i <= last; i++) {
+        struct operation o = {.out = &said[i], .in = &all_said[i], .n_out = 1, .type = MPI_INT, .op = MPI_MIN, .comm = goscr_orders};
+
+        said[i] = yes;
+        all_said[i] = 0;
+        o.requests[0] = o.requests[1] = MPI_REQUEST_NULL;
+        votes[i] = o;
+    }
+    goscr_by_program(begin_votes, range);
+}
+
+int goscr_has_ended(int vote, int *all)
+{
+    struct operation *o = &votes[vote];
+
+    if (o->code == MPI_SUCCESS)
+        goscr_by_program(test_operation, o);
+    *all = o->code == MPI_SUCCESS && o->done && all_said[vote];
+    return o->code != MPI_SUCCESS || o->done;
 }
 
 /* Whether MPI is not for this thread. */

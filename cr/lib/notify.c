@@ -552,7 +552,8 @@ static void turn(int begins)
         goscr_now.waiting++;
         pthread_cond_broadcast(&goscr_changed);
         while (!goscr_now.turn || taken)
-            goscr_wait_and_lend();
+            if (!goscr_stop_in_turn())
+                goscr_wait_and_lend();
         goscr_now.waiting--;
         taken = 1;
     } else if (taken) {
@@ -660,6 +661,8 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
         return;
     can = make_thread();
     PMPI_Allreduce(&can, all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (goscr_lends)
+        goscr_locks = 1; /* from the first call of the thread on; MPI may call functions of the program under the lock */
     if (can)
         let_begin(all[0]);
     if (!all[0]) {
@@ -667,8 +670,6 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
         PMPI_Comm_free(&goscr_orders);
         return;
     }
-    if (goscr_lends)
-        goscr_locks = 1; /* MPI may call functions of the program under the lock */
     if (in_thread)
         goscr_quiet_beside = goscr_orders;
     goscr_notify_polled = in_thread ? GOSCR_BESIDE : GOSCR_IN_CALLS;
@@ -697,7 +698,8 @@ void goscr_notify_end(void)
     if (goscr_ours) { /* SCR_HALT_EXIT=1: it does not return to goscr_notify_serve */
         goscr_now.finalized = 1;
         goscr_now.program = AWAY;
-        goscr_now.job = NULL; /* neither does it to do_job */
+        goscr_now.job = NULL; /* neither does it to goscr_do_job */
+        goscr_now.does = 0;
     }
     pthread_cond_broadcast(&goscr_changed);
     while (!goscr_now.done)

@@ -39,6 +39,7 @@ struct goscr_now {
     int hangs;   /* functions that have not returned in time, and run */
     void (*job)(void *); /* for the program's thread to do; NULL: none */
     void *argument;      /* ... and what it is called with */
+    int does;            /* a thread of the program does it */
     int done;            /* the thread has ended */
     const char *within;    /* the function that the program's thread is in */
     struct timespec until; /* ... and how long it may be */
@@ -69,8 +70,11 @@ void goscr_by_program(void (*job)(void *), void *argument);
 /* Makes calls of MPI, in the thread that may make them. */
 void goscr_by_mpi_thread(void (*calls)(void *), void *argument);
 
-/* Does the job that there is, in the program's thread.  Under the lock, which the job does not have. */
-void goscr_do_job(void);
+/*
+ * Does the job that there is, in the program's thread, unless another thread does it.  Returns whether it has.  Under
+ * the lock, which the job does not have.
+ */
+int goscr_do_job(void);
 
 /* Waits for a change in the program's thread, and does meanwhile what the server cannot do itself.  Under the lock. */
 void goscr_wait_and_lend(void);
@@ -78,11 +82,22 @@ void goscr_wait_and_lend(void);
 /* Looks whether the function that the program's thread is in takes too long.  Under the lock. */
 void goscr_watch(void);
 
+/*
+ * Votes of all ranks, by their numbers, in which the program's thread takes part for the server.  goscr_vote begins
+ * one, or more by one job.  goscr_has_ended tests one: then *all is whether all ranks have said yes.
+ */
+enum { GOSCR_FIRST_VOTE, GOSCR_LAST_VOTE, GOSCR_VOTES };
+void goscr_vote(int first, int last, int yes);
+int goscr_has_ended(int vote, int *all);
+
 /* ------------------------------------- together.c: the program's threads at a call of MPI */
 
 /* What goscr_notify_called says, which calls of MPI read: `why` is a part of it. */
 enum goscr_why { GOSCR_FOR_STOP, GOSCR_FOR_JOB };
 void goscr_call_program(enum goscr_why why, int yes);
+
+/* Stops the program's thread, which waits for its turn, if it is to stop.  Returns whether it was stopped.  Under the lock. */
+int goscr_stop_in_turn(void);
 
 void goscr_close_gate(void);
 void goscr_open_gate(void);

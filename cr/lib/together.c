@@ -9,8 +9,7 @@
 enum {
     LOOK_MS = 5,        /* how often the server looks where the program's thread is */
     LOOKS = 300,        /* how often a thread that was sent on tests what it waits for, before it says that it waits */
-    ATTEMPTS = 50,      /* to find all ranks without a nonblocking collective operation */
-    NEVER = 1000000000, /* seconds */
+    ATTEMPTS = 50       /* to find all ranks without a nonblocking collective operation */
 };
 
 volatile int goscr_notify_called, goscr_gate;
@@ -68,8 +67,10 @@ static int come(const struct timespec *end)
     int state;
 
     pthread_mutex_lock(&goscr_lock);
-    if (goscr_now.program == AWAY && !gave_up)
+    if (goscr_now.program == AWAY && !gave_up) {
         goscr_now.program = WANTED;
+        pthread_cond_broadcast(&goscr_changed); /* it may wait for its turn */
+    }
     goscr_call_program(GOSCR_FOR_STOP, !gave_up);
     while (goscr_now.program == WANTED && !goscr_now.last && !gave_up && (goscr_limit <= 0 || !goscr_is_over(end)) && !goscr_inside) {
         tick = goscr_after(LOOK_MS / 1000.0);
@@ -120,9 +121,11 @@ static void send_on(void)
     pthread_mutex_unlock(&goscr_lock);
 }
 
+static int is_impatient(void) { return goscr_limit > 0 && goscr_is_over(&patience); }
+
 void goscr_lose_patience(void)
 {
-    if (goscr_limit <= 0 || !goscr_is_over(&patience))
+    if (!is_impatient())
         return;
     if (!gave_up)
         goscr_let_go();
@@ -170,19 +173,35 @@ static void drain(void *unused)
 static void find_open(void *open) { *(int *)open = goscr_has_open(); }
 
 /*
- * Whether no rank has given up while the last sums were on their way.  Where this one gives up only now, and the others do
- * not know, its program's thread comes again.
+ * Whether no rank has given up while the last sums were on their way, by two votes.  During the first a rank may still
+ * give up: then it says no in the second before it lets its program's thread go, which may not call MPI for a long time.
+ * A rank that says yes in the second does not give up: all others have voted, or their threads are stopped.
  */
 static int are_all_there(void)
 {
-    int mine = !gave_up, all = 0;
+    struct timespec pause = {0, 1000000L};
+    int all = 0, has_voted = gave_up;
 
-    if (goscr_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, goscr_orders) != MPI_SUCCESS)
-        return 0;
-    if (all && gave_up) {
-        gave_up = 0;
-        patience = goscr_after(NEVER);
-        return come(&patience) == STOPPED;
+    goscr_vote(GOSCR_FIRST_VOTE, has_voted ? GOSCR_LAST_VOTE : GOSCR_FIRST_VOTE, !gave_up);
+    while (!goscr_has_ended(GOSCR_FIRST_VOTE, &all)) {
+        if (!has_voted && is_impatient()) {
+            goscr_vote(GOSCR_LAST_VOTE, GOSCR_LAST_VOTE, 0);
+            has_voted = 1;
+        }
+        if (has_voted)
+            goscr_lose_patience();
+        nanosleep(&pause, NULL);
+    }
+    if (!has_voted)
+        goscr_vote(GOSCR_LAST_VOTE, GOSCR_LAST_VOTE, all);
+    if (!all && !gave_up) {
+        gave_up = 1;
+        goscr_let_go();
+    }
+    while (!goscr_has_ended(GOSCR_LAST_VOTE, &all)) {
+        if (gave_up)
+            goscr_lose_patience();
+        nanosleep(&pause, NULL);
     }
     return all;
 }
@@ -240,10 +259,20 @@ static void stop(void)
     goscr_now.program = CAME;
     pthread_cond_broadcast(&goscr_changed);
     while (goscr_now.program == CAME)
-        if (goscr_now.job != NULL)
-            goscr_do_job();
-        else
+        if (!goscr_do_job())
             goscr_wait_until(NULL);
+}
+
+/* The thread can do nothing else before it has its turn, so it stops even if it has been sent on. */
+int goscr_stop_in_turn(void)
+{
+    if (goscr_now.program != WANTED || (goscr_lends && goscr_inside))
+        return 0;
+    goscr_now.waiting--; /* SCR_HALT_EXIT=1: it may not return */
+    stop();
+    goscr_now.waiting++;
+    pthread_cond_broadcast(&goscr_changed);
+    return 1;
 }
 
 void goscr_notify_serve(int again)
@@ -253,7 +282,7 @@ void goscr_notify_serve(int again)
     pthread_mutex_lock(&goscr_lock);
     while (goscr_gate)
         goscr_wait_until(NULL);
-    if (goscr_lends && goscr_now.job != NULL)
+    if (goscr_lends)
         goscr_do_job();
     /* All ranks are about to complete a collective operation that has come to this. */
     if (goscr_now.program == WANTED && !(goscr_lends && goscr_inside)) {
