@@ -6,6 +6,8 @@
 
 #include "thread.h"
 
+#include <stdio.h>
+
 enum {
     LOOK_MS = 5,        /* how often the server looks where the program's thread is */
     LOOKS = 300,        /* how often a thread that was sent on tests what it waits for, before it says that it waits */
@@ -86,16 +88,19 @@ static int come(const struct timespec *end)
     return state;
 }
 
-void goscr_refuse(void)
+static void refuse(const char *why)
 {
-    static const char why[] = "the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run, on one rank at least "
-                              "(MPI allows one thread at a time)";
-
     if (goscr_rank != 0)
         return;
     goscr_cr_take_back(why);
     goscr_cr_keep(why);
     goscr_cr_declined();
+}
+
+void goscr_refuse(void)
+{
+    refuse("the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run, on one rank at least "
+           "(MPI allows one thread at a time)");
 }
 
 void goscr_let_go(void)
@@ -137,8 +142,15 @@ void goscr_lose_patience(void)
 int goscr_can_order(void)
 {
     struct timespec end = goscr_after(goscr_limit);
+    char why[200];
 
     gave_up = 0;
+    if (goscr_notify_polled == GOSCR_IN_CALLS && goscr_windows > 0) { /* ranks in calls for windows would not come */
+        snprintf(why, sizeof why, "rank 0: the program has made a window by %s, into which others put what no checkpoint has, and has not freed it",
+                 goscr_window_call);
+        refuse(why);
+        return 0;
+    }
     if (!goscr_lends || come(&end) != LATE)
         return 1;
     goscr_let_go();
