@@ -12,6 +12,7 @@
 #include "wrap.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -1045,8 +1046,16 @@ UNCOUNTED(Precv_init, , (void *b, int parts, MPI_Count n, MPI_Datatype t, int fr
 /* ------------------------------------------------------------- one-sided operations */
 
 /* While there is a window, what others put into it is in no snapshot.  docs/thesis.md says so. */
-volatile int goscr_windows;
-const char *volatile goscr_window_call;
+static volatile int windows;
+static const char *volatile window_call;
+
+int goscr_has_window(char why[GOSCR_WHY_SIZE])
+{
+    if (windows > 0)
+        snprintf(why, GOSCR_WHY_SIZE, "the program has made a window by %s, into which others put what no checkpoint has, and has not freed it",
+                 window_call);
+    return windows > 0;
+}
 
 #define WINDOW(name, parameters, arguments)                        \
     int MPI_Win_##name parameters                                  \
@@ -1058,8 +1067,8 @@ const char *volatile goscr_window_call;
         code = PMPI_Win_##name arguments;                          \
         goscr_comes_out();                                         \
         if (code == MPI_SUCCESS) {                                 \
-            goscr_window_call = "MPI_Win_" #name;                  \
-            __atomic_fetch_add(&goscr_windows, 1, __ATOMIC_RELAXED); \
+            window_call = "MPI_Win_" #name;                        \
+            __atomic_fetch_add(&windows, 1, __ATOMIC_RELAXED);     \
         }                                                          \
         return code;                                               \
     }
@@ -1086,6 +1095,6 @@ int MPI_Win_free(MPI_Win *win)
     code = PMPI_Win_free(win);
     goscr_comes_out();
     if (code == MPI_SUCCESS)
-        __atomic_fetch_sub(&goscr_windows, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&windows, 1, __ATOMIC_RELAXED);
     return code;
 }

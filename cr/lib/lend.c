@@ -29,7 +29,7 @@ int goscr_do_job(void)
     goscr_ours = ours;
     goscr_now.does = 0;
     goscr_now.job = NULL;
-    goscr_call_program(GOSCR_FOR_JOB, 0);
+    goscr_want_program(GOSCR_FOR_JOB, 0);
     pthread_cond_broadcast(&goscr_changed);
     return 1;
 }
@@ -49,7 +49,7 @@ void goscr_by_program(void (*job)(void *), void *argument)
     goscr_now.argument = argument;
     goscr_now.job = job;
     if (goscr_lends)
-        goscr_call_program(GOSCR_FOR_JOB, 1);
+        goscr_want_program(GOSCR_FOR_JOB, 1);
     pthread_cond_broadcast(&goscr_changed);
     while (goscr_now.job != NULL) {
         tick = goscr_after(GOSCR_TICK_MS / 1000.0);

@@ -350,9 +350,10 @@ static int is_set(const int *flag)
 static int has_halted(void) { return is_set(&goscr_now.halted); }
 static int is_finalized(void) { return is_set(&goscr_now.finalized); }
 
-static int asks; /* the program's thread asks for ours whether there is something to do */
+/* This thread asks for the server whether there is something to do. */
+static __thread int asks __attribute__((tls_model("initial-exec")));
 
-/* Where our thread asks, the program is not ended: others are in calls of MPI. */
+/* Where the server asks, the program is not ended: its other threads may be in calls of MPI. */
 static int halts(void)
 {
     if (!pthread_equal(pthread_self(), goscr_server) && !asks)
@@ -454,25 +455,26 @@ static int attend(void)
 /* What rank 0 orders next. */
 static enum order own_order(int attends)
 {
+    static struct timespec next_look;
     struct timespec tick;
     enum order o = NOTHING;
-    int ticks = 0;
 
     pthread_mutex_lock(&goscr_lock);
     while (o == NOTHING) {
-        if (goscr_now.waiting)
-            o = TURN;
-        else if (goscr_now.end)
-            o = LAST;
-        else if (attends && !goscr_now.last && ++ticks >= GOSCR_TICKS_A_LOOK) {
-            ticks = 0;
+        /* First, since a program may wait for a turn nearly always. */
+        if (attends && !goscr_now.last && goscr_is_over(&next_look)) {
+            next_look = goscr_after(GOSCR_TICKS_A_LOOK * GOSCR_TICK_MS / 1000.0);
             pthread_mutex_unlock(&goscr_lock);
             if (goscr_cr_due())
                 o = goscr_can_order() ? ATTEND : NOTHING;
             pthread_mutex_lock(&goscr_lock);
         }
+        if (o == NOTHING && goscr_now.waiting)
+            o = TURN;
+        else if (o == NOTHING && goscr_now.end)
+            o = LAST;
         tick = goscr_after(GOSCR_TICK_MS / 1000.0);
-        if (o == NOTHING && !goscr_now.waiting && !goscr_now.end)
+        if (o == NOTHING)
             goscr_wait_until(&tick);
     }
     pthread_mutex_unlock(&goscr_lock);
@@ -587,7 +589,7 @@ static void *serve(void *unused)
             give_turn();
     }
     pthread_mutex_lock(&goscr_lock);
-    goscr_now.done = 1;
+    goscr_now.ended = 1;
     pthread_cond_broadcast(&goscr_changed);
     pthread_mutex_unlock(&goscr_lock);
     return NULL;
@@ -611,7 +613,7 @@ static int make_thread(void)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&goscr_changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    goscr_now.runs = goscr_now.refused = goscr_now.go = goscr_now.done = 0;
+    goscr_now.runs = goscr_now.refused = goscr_now.go = goscr_now.ended = 0;
     if (begin_thread(&goscr_server, serve, NULL) != 0)
         return 0;
     pthread_mutex_lock(&goscr_lock);
@@ -702,7 +704,7 @@ void goscr_notify_end(void)
         goscr_now.does = 0;
     }
     pthread_cond_broadcast(&goscr_changed);
-    while (!goscr_now.done)
+    while (!goscr_now.ended)
         goscr_wait_and_lend();
     pthread_mutex_unlock(&goscr_lock);
     pthread_join(goscr_server, NULL);

@@ -621,17 +621,15 @@ int goscr_quiet(MPI_Comm comm, const char *call)
     uint64_t *promised;
     struct space *all;
     int failed;
-    char *in = NULL, why[200];
+    char *in = NULL, why[GOSCR_WHY_SIZE];
 
     if (world == MPI_COMM_NULL)
         return fails(call, "libscr_cr.so was not called by MPI_Init");
     if (goscr_redirect())
         goscr_unknown = "Fortran's part of MPI was loaded after MPI_Init";
     unknown = goscr_unknown;
-    if (unknown == NULL && goscr_ours && goscr_windows > 0) { /* a program that calls itself knows what it does */
-        snprintf(why, sizeof why, "the program has made a window by %s, into which others put what no checkpoint has, and has not freed it", goscr_window_call);
+    if (unknown == NULL && goscr_ours && goscr_has_window(why)) /* a program that calls itself knows what it does */
         unknown = why;
-    }
     all = goscr_space(comm);
     promised = calloc((size_t)goscr_size, sizeof *promised);
     if (all != NULL)

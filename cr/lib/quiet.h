@@ -304,9 +304,9 @@ extern volatile int goscr_matched;
 
 extern int goscr_checks; /* SCR_CHECK_IN_FLIGHT=1: what is in transit at a checkpoint is printed */
 
-/* Windows for one-sided operations that the program has, and the call that has made the last one. */
-extern volatile int goscr_windows;
-extern const char *volatile goscr_window_call;
+/* Whether the program has a window for one-sided operations; `why` says why it cannot be saved then. */
+enum { GOSCR_WHY_SIZE = 200 };
+int goscr_has_window(char why[GOSCR_WHY_SIZE]);
 
 /* Says that messages of a checkpoint are in the store. */
 void goscr_quiet_restarted(void);

@@ -39,11 +39,11 @@ struct goscr_now {
     int hangs;   /* functions that have not returned in time, and run */
     void (*job)(void *); /* for the program's thread to do; NULL: none */
     void *argument;      /* ... and what it is called with */
-    int does;            /* a thread of the program does it */
-    int done;            /* the thread has ended */
+    int does;            /* a thread of the program does the job */
+    int ended;           /* the server has */
     const char *within;    /* the function that the program's thread is in */
     struct timespec until; /* ... and how long it may be */
-    int late;              /* it has been longer */
+    int late;              /* the function has taken longer than that */
     enum { AWAY, WANTED, CAME } program; /* the thread of the program */
     int goes;      /* it has been sent on, to come again */
     int waits;     /* ... and how often it has looked since, in calls that wait */
@@ -62,12 +62,12 @@ int goscr_wait_until(const struct timespec *t);
 /* ------------------------------------------------------- lend.c: jobs for the program's thread */
 
 /*
- * Has the program's thread do a job, and returns when it is done: for calls of MPI if only that thread may make
- * them, and else while it is stopped.
+ * Has the program's thread do a job, and returns when the job is done.  If any thread may call MPI, the program's thread
+ * has to be stopped; else it does jobs in each call of MPI.
  */
 void goscr_by_program(void (*job)(void *), void *argument);
 
-/* Makes calls of MPI, in the thread that may make them. */
+/* Makes calls of MPI: by the program's thread if only that thread may call MPI, else at once. */
 void goscr_by_mpi_thread(void (*calls)(void *), void *argument);
 
 /*
@@ -76,7 +76,7 @@ void goscr_by_mpi_thread(void (*calls)(void *), void *argument);
  */
 int goscr_do_job(void);
 
-/* Waits for a change in the program's thread, and does meanwhile what the server cannot do itself.  Under the lock. */
+/* Waits for a change in the program's thread, and does the server's jobs meanwhile.  Under the lock. */
 void goscr_wait_and_lend(void);
 
 /* Looks whether the function that the program's thread is in takes too long.  Under the lock. */
@@ -92,9 +92,9 @@ int goscr_has_ended(int vote, int *all);
 
 /* ------------------------------------- together.c: the program's threads at a call of MPI */
 
-/* What goscr_notify_called says, which calls of MPI read: `why` is a part of it. */
+/* Calls of MPI look at goscr_notify_called: it is set while the program's thread is wanted for one of these reasons. */
 enum goscr_why { GOSCR_FOR_STOP, GOSCR_FOR_JOB };
-void goscr_call_program(enum goscr_why why, int yes);
+void goscr_want_program(enum goscr_why why, int yes);
 
 /* Stops the program's thread, which waits for its turn, if it is to stop.  Returns whether it was stopped.  Under the lock. */
 int goscr_stop_in_turn(void);

@@ -6,8 +6,6 @@
 
 #include "thread.h"
 
-#include <stdio.h>
-
 enum {
     LOOK_MS = 5,        /* how often the server looks where the program's thread is */
     LOOKS = 300,        /* how often a thread that was sent on tests what it waits for, before it says that it waits */
@@ -24,7 +22,7 @@ static volatile int wanted[GOSCR_FOR_JOB + 1];
 /* Under the lock of quiet.h. */
 static void set_called(void) { goscr_notify_called = goscr_gate || wanted[GOSCR_FOR_STOP] || wanted[GOSCR_FOR_JOB]; }
 
-void goscr_call_program(enum goscr_why why, int yes)
+void goscr_want_program(enum goscr_why why, int yes)
 {
     goscr_quiet_lock();
     wanted[why] = yes;
@@ -56,8 +54,8 @@ void goscr_open_gate(void)
 enum { LATE, INSIDE, STOPPED };
 
 /*
- * While ranks come together: until when this one waits for the others, and whether it has not waited any longer.  Only where
- * the program's thread calls MPI for the server: a call of the program that is not wrapped keeps both from doing so.
+ * While ranks come together, this one waits for the others until a time, and then gives up.  Only where the program's thread
+ * calls MPI for the server: while it is in a call that is not wrapped, the server cannot even say that it does not come.
  */
 static struct timespec patience;
 static int gave_up;
@@ -73,7 +71,7 @@ static int come(const struct timespec *end)
         goscr_now.program = WANTED;
         pthread_cond_broadcast(&goscr_changed); /* it may wait for its turn */
     }
-    goscr_call_program(GOSCR_FOR_STOP, !gave_up);
+    goscr_want_program(GOSCR_FOR_STOP, !gave_up);
     while (goscr_now.program == WANTED && !goscr_now.last && !gave_up && (goscr_limit <= 0 || !goscr_is_over(end)) && !goscr_inside) {
         tick = goscr_after(LOOK_MS / 1000.0);
         goscr_wait_until(&tick);
@@ -99,14 +97,14 @@ static void refuse(const char *why)
 
 void goscr_refuse(void)
 {
-    refuse("the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run, on one rank at least "
-           "(MPI allows one thread at a time)");
+    refuse("a rank of the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run "
+           "(MPI allows one thread only)");
 }
 
 void goscr_let_go(void)
 {
     pthread_mutex_lock(&goscr_lock);
-    goscr_call_program(GOSCR_FOR_STOP, 0);
+    goscr_want_program(GOSCR_FOR_STOP, 0);
     goscr_now.goes = 0;
     goscr_now.program = AWAY;
     pthread_cond_broadcast(&goscr_changed);
@@ -142,12 +140,10 @@ void goscr_lose_patience(void)
 int goscr_can_order(void)
 {
     struct timespec end = goscr_after(goscr_limit);
-    char why[200];
+    char why[GOSCR_WHY_SIZE];
 
     gave_up = 0;
-    if (goscr_notify_polled == GOSCR_IN_CALLS && goscr_windows > 0) { /* ranks in calls for windows would not come */
-        snprintf(why, sizeof why, "rank 0: the program has made a window by %s, into which others put what no checkpoint has, and has not freed it",
-                 goscr_window_call);
+    if (goscr_notify_polled == GOSCR_IN_CALLS && goscr_has_window(why)) { /* ranks in calls for windows would not come */
         refuse(why);
         return 0;
     }
@@ -219,8 +215,8 @@ static int are_all_there(void)
 }
 
 /*
- * A rank that has begun fewer than another continues until it has not; the others stay where they are, unless
- * that does not help: it may wait for a message of theirs, and they continue by one call.
+ * A rank that has begun fewer collective operations than another continues until it has begun as many.  The others stay
+ * where they are, unless no rank gets any further: one may wait for a message of another, and then all continue by one call.
  */
 int goscr_come_together(void)
 {

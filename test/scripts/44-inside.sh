@@ -99,10 +99,13 @@ all_say "... and the checkpoints stay" "$(echo restarts 12; echo ends 12)"
 # A program that only has the functions, and does not call: requests from outside, and intervals.
 is "asked.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 "$here/asked.c" -o "$WORK/asked" -rdynamic -L"$BUILD" -Wl,--no-as-needed -lscr_cr -lscr \
     -lpthread -Wl,-rpath,"$BUILD"
+is "calls.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -I"$BUILD" "$here/calls.c" -o "$WORK/calls" -rdynamic -L"$BUILD" -lscr_cr -lscr \
+    -lpthread -Wl,-rpath,"$BUILD"
 fresh() { "$TESTBED" wipe; rm -rf "$prefix"; mkdir "$prefix"; }
-in_background() { # CALLS [MODE]: the program
+in_background() { in_background_of asked "$@"; } # CALLS [MODE]
+in_background_of() { # PROGRAM ARG...
     : >"$WORK/err"
-    self "$WORK/asked" "$@" &
+    self "$WORK/$1" "${@:2}" &
     job=$!
     within 300 grep -q "the program has begun" "$WORK/err" >&2
 }
@@ -191,7 +194,7 @@ for thread in $(divided 1 0 MPI); do
             rm -f "$WORK/release" "$WORK/end"
             in_background 1 $inside
             is "$where: a rank is in a call in which its function cannot run: the request is answered ($inside)" \
-                fails_with "the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run"
+                fails_with "has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run"
             touch "$WORK/release"
             is "... when that has ended, a request succeeds" within 300 ask
             touch "$WORK/end"
@@ -199,6 +202,20 @@ for thread in $(divided 1 0 MPI); do
             is "... and the program ends" ended
         done
         vars=("${base[@]}")
+    fi
+
+    if [ $thread = 0 ]; then
+        vars=("${base[@]}" --env END="$WORK/end")
+        rm -f "$WORK/end"
+        in_background_of calls
+        is "$where: a program that calls SCR, too, is saved while a rank waits within it" asked
+        is "... again" asked
+        touch "$WORK/end"
+        ends
+        is "... and ends" ended
+        all_say "..." "ends right"
+        vars=("${base[@]}")
+        fresh
     fi
 
     in_background 100000
