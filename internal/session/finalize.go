@@ -109,8 +109,6 @@ func (s *Session) free() {
 	if s.protection != nil {
 		s.protection.free()
 	}
-	if !s.job.given.Exclusive {
-		s.world.Free()
-	}
+	s.world.Free()
 	buffer.Release()
 }

@@ -83,11 +83,10 @@ type Flusher struct {
 	later   *cache.Cached  // is to be flushed once it is protected
 }
 
-// Open returns a Flusher. No copy of an earlier run may continue any more (mover.Reset).
-func Open(c Config) *Flusher {
+// Open returns a Flusher. It stops copies of an earlier run that still continue.
+func Open(c Config) (*Flusher, error) {
 	f := &Flusher{Config: c, flushed: map[int]copied{}}
-	f.openMovers()
-	return f
+	return f, f.openMovers()
 }
 
 // Supersede records that this run has completed a checkpoint of its own: withheld ones that

@@ -24,9 +24,9 @@ func startNode(dir string, ranks, first int, opt local.Options) (entries []strin
 		for i := range ranks {
 			f.here = append(f.here, first+i)
 		}
-		all, _, err := f.collect(nil, func(*filemap.Map) *found { return &found{} })
+		all, err := f.collect(nil)
 		if err == nil {
-			err = mpi.Agree(node, f.deal(all, nil))
+			err = mpi.Agree(node, f.deal(all))
 		}
 		if err != nil {
 			return err
