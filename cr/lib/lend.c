@@ -174,4 +174,3 @@ int goscr_exchange(const void *out, int n_out, void *in, int n_in, MPI_Datatype 
         return completed_by_program(begin_exchange, &o);
     return PMPI_Sendrecv(out, n_out, type, peer, tag, in, n_in, type, peer, tag, comm, MPI_STATUS_IGNORE);
 }
-

@@ -640,7 +640,7 @@ static void let_begin(int all)
 
 void goscr_notify_begin(const struct goscr_cr_self *self)
 {
-    int provided = MPI_THREAD_SINGLE, mine[3], all[3], can;
+    int provided = MPI_THREAD_SINGLE, mine[3], all[3], can, lends;
 
     if (goscr_now.runs)
         return;
@@ -653,9 +653,9 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
     mine[2] = mine[1] && in_thread;
     if (PMPI_Allreduce(mine, all, 3, MPI_INT, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS || !all[1])
         return;
-    goscr_lends = !all[0];
-    in_thread = all[2] && all[0];
-    if (all[2] && !all[0] && goscr_rank == 0)
+    lends = !all[0];
+    in_thread = all[2] && !lends;
+    if (all[2] && lends && goscr_rank == 0)
         fprintf(stderr, "SCR: MPI allows one thread at a time, so requests for checkpoints are served in the program's calls of MPI, as with "
                         "SCR_CR_THREAD=0; a thread could serve them if the functions were exported or registered before MPI_Init, and MPI gave "
                         "MPI_THREAD_MULTIPLE\n");
@@ -663,8 +663,8 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
         return;
     can = make_thread();
     PMPI_Allreduce(&can, all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (goscr_lends)
-        goscr_locks = 1; /* from the first call of the thread on; MPI may call functions of the program under the lock */
+    if (all[0] && lends)
+        goscr_lends = goscr_locks = 1; /* from the first call of the thread on; MPI may call functions of the program under the lock */
     if (can)
         let_begin(all[0]);
     if (!all[0]) {

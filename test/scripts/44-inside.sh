@@ -97,15 +97,12 @@ self "$WORK/self" 12
 all_say "... and the checkpoints stay" "$(echo restarts 12; echo ends 12)"
 
 # A program that only has the functions, and does not call: requests from outside, and intervals.
-is "asked.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 "$here/asked.c" -o "$WORK/asked" -rdynamic -L"$BUILD" -Wl,--no-as-needed -lscr_cr -lscr \
-    -lpthread -Wl,-rpath,"$BUILD"
-is "calls.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -I"$BUILD" "$here/calls.c" -o "$WORK/calls" -rdynamic -L"$BUILD" -lscr_cr -lscr \
+is "asked.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -I"$BUILD" "$here/asked.c" -o "$WORK/asked" -rdynamic -L"$BUILD" -Wl,--no-as-needed -lscr_cr -lscr \
     -lpthread -Wl,-rpath,"$BUILD"
 fresh() { "$TESTBED" wipe; rm -rf "$prefix"; mkdir "$prefix"; }
-in_background() { in_background_of asked "$@"; } # CALLS [MODE]
-in_background_of() { # PROGRAM ARG...
+in_background() { # CALLS [MODE]: the program
     : >"$WORK/err"
-    self "$WORK/$1" "${@:2}" &
+    self "$WORK/asked" "$@" &
     job=$!
     within 300 grep -q "the program has begun" "$WORK/err" >&2
 }
@@ -205,15 +202,31 @@ for thread in $(divided 1 0 MPI); do
     fi
 
     if [ $thread = 0 ]; then
+        fresh
         vars=("${base[@]}" --env END="$WORK/end")
         rm -f "$WORK/end"
-        in_background_of calls
+        in_background 1 scr
         is "$where: a program that calls SCR, too, is saved while a rank waits within it" asked
         is "... again" asked
         touch "$WORK/end"
         ends
         is "... and ends" ended
         all_say "..." "ends right"
+        vars=("${base[@]}")
+        fresh
+    fi
+    if [ "$where" = "with an MPI for one thread" ]; then
+        rm -f "$WORK/release" "$WORK/end"
+        vars=("${base[@]}" "${limited[@]}" --env HOLD="$WORK/release")
+        in_background 1
+        is "$where: the others give up while one rank has not voted: the request is answered" \
+            fails_with "has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run"
+        is "... it was held before it voted" grep -q "is held before it votes" "$WORK/err"
+        touch "$WORK/release"
+        is "... when it has voted, a request succeeds" within 300 ask
+        touch "$WORK/end"
+        ends
+        is "... and the program ends" ended
         vars=("${base[@]}")
         fresh
     fi

@@ -1,12 +1,13 @@
 /*
- * A program that calls nothing of SCR and writes no checkpoint by itself (44-inside.sh): its
- * three functions are called when somebody asks for a checkpoint.
+ * A program that writes no checkpoint by itself (44-inside.sh): its three functions are called when somebody asks for one.
  *
- *     asked CALLS [hang|fail|inside|last]   ends when each rank was saved that often; with the variable END
+ *     asked CALLS [hang|fail|inside|last|scr]   ends when each rank was saved that often; with the variable END
  *                                      when that file exists.  In the first call the
  *                                      function of the last rank fails, or hangs until the file RELEASE
  *                                      exists.  inside, last: until then rank 0, or the last one, is in a collective
- *                                      call that libscr_cr.so does not see, and the others call MPI and not this
+ *                                      call that libscr_cr.so does not see, and the others call MPI and not this.
+ *                                      scr: it calls SCR in each step, so one rank may wait within SCR for those that a
+ *                                      request has stopped in a call of MPI.  Else it calls nothing of SCR
  *
  * At the end it computes everything again, in one process, and says whether it was right.
  */
@@ -15,6 +16,8 @@
 #define _DEFAULT_SOURCE
 
 #include "counted.h"
+
+#include "scr.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -98,7 +101,7 @@ static int all_called(void)
 
 int main(int argc, char **argv)
 {
-    int calls = atoi(argv[1]);
+    int calls = atoi(argv[1]), need;
     char before[4096], after[4096];
 
     mode = argc > 2 ? argv[2][0] : '-';
@@ -114,6 +117,8 @@ int main(int argc, char **argv)
     if (mode == 'i' || mode == 'l')
         wait_inside(mode == 'i' ? 0 : size - 1);
     while (all_called() < calls) {
+        if (mode == 's')
+            SCR_Need_checkpoint(&need);
         if (rank == 0) { /* waits for a message, as programs do */
             int i, one;
 
