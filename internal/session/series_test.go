@@ -167,6 +167,42 @@ func TestSeries_Chosen(t *testing.T) {
 	}
 }
 
+// Wait flushes the newest version if it should be in the prefix directory and an earlier run did not begin to flush it; if it cannot, it
+// returns an error, and tries again when it is called again.
+func TestWait_LeftByAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(saveVersion(s, rank, "a", 1, 1), saveVersion(s, rank, "b", 2, 2), Wait(s))
+	})
+	if got := len(c.index()); got > 0 {
+		t.Fatalf("with SCR_FLUSH=0 the index has %d entries", got)
+	}
+	c.set("SCR_FLUSH=1")
+	c.job(four, func(s *Session, rank int) error {
+		var unblock func()
+		if rank == 0 {
+			unblock = c.block("b")
+		}
+		if err := s.Agree(nil); err != nil {
+			return err
+		}
+		if err := Wait(s); err == nil || !strings.Contains(err.Error(), "dataset b-2 could not be flushed") {
+			return fmt.Errorf("Wait while the flush fails: %w", err)
+		}
+		if rank == 0 {
+			unblock()
+		}
+		if err := errors.Join(s.Agree(nil), Wait(s)); err != nil {
+			return err
+		}
+		if list, err := (Series{s, "b"}).Usable(c.prefix("")); err != nil || len(list) != 1 {
+			return fmt.Errorf("%d versions are in the prefix directory after Wait, %w", len(list), err)
+		}
+		return nil
+	})
+}
+
 // Calls in the wrong place, with other arguments on some rank, or with wrong ones.
 func TestSeries_Misuse(t *testing.T) {
 	t.Parallel()

@@ -301,21 +301,27 @@ func (f *Flusher) safe(c *cache.Cached) error {
 	return f.Settle()
 }
 
-// WaitAll waits until nothing is being protected or flushed. It returns an error if the newest dataset of the cache was to be flushed, and
-// is not. It is collective.
+// WaitAll waits until nothing is being protected or flushed. If the newest dataset of the cache was to be flushed and is not, WaitAll
+// flushes it: its flush has failed, or an earlier run ended before it began. It is collective; the error is agreed.
 func WaitAll(f *Flusher) error {
 	err := f.Settle()
 	f.waitAll(f.running)
 	if err != nil {
 		return err
 	}
-	return mpi.OnRoot(f.World, func() error {
-		list := f.Cache.List()
-		if len(list) == 0 || !dueAlways(f, list[0]) || f.Flushed(list[0].ID()) {
-			return nil
-		}
-		return fmt.Errorf("dataset %s is in the cache, and could not be flushed", list[0].Name())
-	})
+	list := f.Cache.List()
+	if len(list) == 0 || !dueAlways(f, list[0]) || f.Flushed(list[0].ID()) {
+		return nil
+	}
+	c := list[0]
+	if err := f.Flush(c); err != nil {
+		return fmt.Errorf("dataset %s could not be flushed: %w", c.Name(), err)
+	}
+	if !f.Flushed(c.ID()) {
+		return mpi.Agree(f.World, fmt.Errorf("too much of dataset %s is lost, and it could not be flushed", c.Name()))
+	}
+	f.evictOutput(c)
+	return nil
 }
 
 // waitAll waits for background flushes, in the order of list.

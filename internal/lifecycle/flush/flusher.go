@@ -149,8 +149,7 @@ func (f *Flusher) due(c *cache.Cached) bool {
 	return dueAlways(f, c) || f.Policy.On() && f.Stopping()
 }
 
-// dueAlways reports whether a dataset is to be flushed also if the job does not stop. It is not collective, since WaitAll calls it on
-// one rank.
+// dueAlways reports whether a dataset is to be flushed also if the job does not stop. It is not collective.
 func dueAlways(f *Flusher, c *cache.Cached) bool {
 	return c.Flags().Has(dataset.Output) || f.Policy.Due(c.Checkpoint())
 }
