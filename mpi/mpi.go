@@ -147,7 +147,8 @@ func Dup(c Comm) Comm {
 // BcastBytes returns root's data on all ranks, which need not know its length. Short
 // data is sent in one message with its length.
 func BcastBytes(c Comm, data []byte, root int) []byte {
-	data, _ = bcastBytes(c, data, false, root)
+	const short = 248
+	data, _ = bcastBytes(c, data, false, root, short)
 	return data
 }
 
@@ -160,16 +161,18 @@ func BytesFromRoot(c Comm, f func() ([]byte, error)) ([]byte, error) {
 	if c.Rank() == 0 {
 		data, err = f()
 	}
-	data, failed := bcastBytes(c, data, err != nil, 0)
+	const short = 2040 // the configuration of a run has about 1300 bytes
+	data, failed := bcastBytes(c, data, err != nil, 0, short)
 	if failed {
 		return nil, Agree(c, err)
 	}
 	return data, nil
 }
 
-// bcastBytes sends root's data to all ranks, or, if it failed, only that.
-func bcastBytes(c Comm, data []byte, failed bool, root int) ([]byte, bool) {
-	const short, failure = 248, math.MaxUint64
+// bcastBytes sends root's data to all ranks, or, if it failed, only that. Up to short bytes are sent in one message: they
+// take hardly more time than none, and a second message as much as the first.
+func bcastBytes(c Comm, data []byte, failed bool, root, short int) ([]byte, bool) {
+	const failure = math.MaxUint64
 	head := make([]byte, 8+short)
 	if c.Rank() == root {
 		n := uint64(len(data))

@@ -424,35 +424,18 @@ func go_init(comm unsafe.Pointer) C.int {
 			return &session.StateError{Call: "Init", State: "IDLE", Advice: "the library is already initialized; end it with {Finalize} first"}
 		}
 		absent, said, saidRevoked = errInitFails, false, false
-		if job, err = ranks(comm); err != nil {
+		if job, err = system.Revocable(comm); err != nil {
 			return err
 		}
 		return guarded(func() error {
 			introduce()
-			current, err = session.Init(job, session.Options{Settings: &settings, Environ: getenv, Log: logger.Out, Gate: hasGate})
+			current, err = session.Init(job, session.Options{Settings: &settings, Environ: getenv, Log: logger.Out, Gate: hasGate, Exclusive: true})
 			if errors.Is(err, session.ErrDisabled) {
 				absent = err
 			}
 			return ending(err)
 		})
 	})
-}
-
-// ranks returns a communicator of the ranks of one of the program, nil for all.
-func ranks(comm unsafe.Pointer) (mpi.Revocable, error) {
-	var all mpi.Comm
-	var err error
-	if comm != nil {
-		all, err = system.FromHandle(comm)
-	} else {
-		all, err = system.World()
-	}
-	if err != nil {
-		return nil, err
-	}
-	own := all.Revocable()
-	all.Free()
-	return own, nil
 }
 
 //export go_finalize

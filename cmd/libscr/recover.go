@@ -16,10 +16,9 @@ import (
 //
 // Nothing is freed that has to do with the session before: MPI_Comm_free is collective, and would wait
 // for processes that have died, and for ranks that have left a collective operation because of that.
-// These are the communicators that are made from job: one of all ranks and a copy of it, those of the
-// node, the groups and the sets, and those of the cache. MPI keeps them, with operations that
-// will never be done and their buffers, until the process ends; their numbers are not used again. Handles of
-// the program's communicators are not kept: ranks has freed the copy that it has made, while all ranks were there.
+// These are job and the communicators that are made from it: those of the node, the groups and the sets, and those
+// of the cache. MPI keeps them, with operations that will never be done and their buffers, until the process ends;
+// their numbers are not used again.
 //
 //export go_recover
 func go_recover(comm unsafe.Pointer) C.int {
@@ -44,7 +43,7 @@ func recoverIn(comm unsafe.Pointer) error {
 	// A rank that is in a call of the session must leave it before it can take part in the next one.
 	job.Revoke("the program has called SCR_Recover")
 	var err error
-	if attempt, err = ranks(comm); err != nil {
+	if attempt, err = system.Revocable(comm); err != nil {
 		return err
 	}
 	return guarded(func() error {

@@ -81,12 +81,12 @@ func go_variables_init(comm unsafe.Pointer, id C.uint, path *C.goscr_cchar) C.in
 			if dir := variables.SinglePrefix(config.Persistent, int(id)); settings.Err == nil {
 				settings.Err = errors.Join(settings.Set("SCR_PREFIX", dir), os.MkdirAll(dir, 0o777))
 			}
-		} else if job, err = ranks(comm); err != nil {
+		} else if job, err = system.Revocable(comm); err != nil {
 			return err
 		}
 		return guarded(func() error {
 			introduce()
-			current, err = session.Init(job, session.Options{Settings: &settings, Environ: environ, Log: logger.Out, Gate: hasGate, Warnings: config.Ignored})
+			current, err = session.Init(job, session.Options{Settings: &settings, Environ: environ, Log: logger.Out, Gate: hasGate, Warnings: config.Ignored, Exclusive: true})
 			if err != nil {
 				if errors.Is(err, session.ErrDisabled) {
 					absent = err

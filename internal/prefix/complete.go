@@ -14,14 +14,10 @@ import (
 // CompleteFlushes completes the flushes that an earlier run did not finish, if the list of
 // all files, or the lists of all ranks, show that the files are in the prefix directory. It
 // does not read the cache. It gives up flushes that are no longer wanted, and those of
-// datasets with missing files, and returns these datasets. It is collective; all ranks get
-// the same result.
-func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
-	list, err := p.flushing()
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range list {
+// datasets with missing files, and returns these datasets. interrupted is the result of Interrupted on rank 0. It is
+// collective; all ranks get the same result.
+func (p *Prefix) CompleteFlushes(interrupted *hash.Hash) (missing []dataset.Dataset, err error) {
+	for _, l := range hash.As[locations](hash.Bcast(interrupted, 0, p.Comm)).list() {
 		d := l.Dataset
 		wanted, err := p.completeFlush(d, l.Ranks)
 		switch {
@@ -41,40 +37,33 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	return missing, nil
 }
 
-// flushing returns the datasets that were being flushed when the last run ended, without those of other
-// jobs, which may be flushing them now. It is
-// collective; all ranks get the same result.
-func (p *Prefix) flushing() (list []Located, err error) {
-	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
-		all := locations{Datasets: map[int]*Located{}}
-		list, err := Locations(p.Dir)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range list {
-			d := l.Dataset
-			if l.Is(Flushing) && p.Ours.has(d) && d.ID() == l.ID && dataset.CheckName(d.Name()) == nil && l.Ranks > 0 && l.Ranks <= rank2file.MaxRanks {
-				all.locate(d, Flushing).Ranks = l.Ranks
-			}
-		}
-		x, err := ReadIndex(p.Dir)
-		if errors.Is(err, hash.ErrCorrupt) { // it is reported when the index is needed
-			return hash.Marshal(all), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range x.own() {
-			if e.Placing > 0 && p.Ours.has(e.Dataset) && dataset.CheckName(e.Name) == nil {
-				all.locate(e.Dataset, Flushing).Ranks = e.Placing
-			}
-		}
-		return hash.Marshal(all), nil
-	})
+// Interrupted returns the datasets that were being flushed when the last run ended, without those of other
+// jobs, which may be flushing them now; an empty hash if there are none. Rank 0 calls it, for CompleteFlushes.
+func Interrupted(p *Prefix) (*hash.Hash, error) {
+	all := locations{Datasets: map[int]*Located{}}
+	list, err := Locations(p.Dir)
 	if err != nil {
 		return nil, err
 	}
-	return hash.As[locations](h).list(), nil
+	for _, l := range list {
+		d := l.Dataset
+		if l.Is(Flushing) && p.Ours.has(d) && d.ID() == l.ID && dataset.CheckName(d.Name()) == nil && l.Ranks > 0 && l.Ranks <= rank2file.MaxRanks {
+			all.locate(d, Flushing).Ranks = l.Ranks
+		}
+	}
+	x, err := ReadIndex(p.Dir)
+	if errors.Is(err, hash.ErrCorrupt) { // it is reported when the index is needed
+		return hash.Marshal(all), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range x.own() {
+		if e.Placing > 0 && p.Ours.has(e.Dataset) && dataset.CheckName(e.Name) == nil {
+			all.locate(e.Dataset, Flushing).Ranks = e.Placing
+		}
+	}
+	return hash.Marshal(all), nil
 }
 
 // completeFlush completes a flush, or returns an error about files that are missing.

@@ -37,7 +37,7 @@ func TestFailed_CompleteFlushes(t *testing.T) {
 	must(t, os.RemoveAll(s.cache))
 	remove := obstruct(t, s.dir, 1)
 	must(t, s.run(2, func(p *Prefix) error {
-		missing, err := p.CompleteFlushes()
+		missing, err := completeFlushes(p)
 		if err == nil && len(missing) != 1 {
 			err = fmt.Errorf("%d flushes are not completed", len(missing))
 		}
@@ -190,7 +190,7 @@ func TestFailed_BypassKilled(t *testing.T) {
 			_, _, err := Finish(s.dir, 2)
 			must(t, err)
 		} else {
-			must(t, s.run(2, func(p *Prefix) error { _, err := p.CompleteFlushes(); return err }))
+			must(t, s.run(2, func(p *Prefix) error { _, err := completeFlushes(p); return err }))
 		}
 		if got := fmt.Sprint(s.complete(2, same)); got != "[2]" {
 			t.Errorf("killed at %s: complete: %s", at, got)

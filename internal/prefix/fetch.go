@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -74,6 +75,11 @@ func (p *Prefix) Written(after, below int) (d dataset.Dataset, ok bool, err erro
 		}
 		return Entry{}, false
 	})
+}
+
+// HasWritten reports whether the index has a checkpoint that Written can return, whatever its bounds.
+func HasWritten(x *Index) bool {
+	return slices.ContainsFunc(withoutSeries(x).Entries(), func(e Entry) bool { return e.usable() && e.Bypass() })
 }
 
 // Later returns the next checkpoint to try to restart from before one in the cache, whose

@@ -162,7 +162,7 @@ func TestLate_WhileTheNewerIsUnfinished(t *testing.T) {
 	if got := s.recorded(2) + "; " + s.recorded(3); got != "by ckpt.3, left 0; complete false, placing 3" {
 		t.Error(got)
 	}
-	must(t, s.run(2, func(p *Prefix) error { _, err := p.CompleteFlushes(); return err }))
+	must(t, s.run(2, func(p *Prefix) error { _, err := completeFlushes(p); return err }))
 	if got := fmt.Sprint(s.complete(3, same)); got != "[3]" {
 		t.Errorf("complete: %s", got)
 	}
@@ -216,7 +216,7 @@ func TestLate_Killed(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(s, "killed")
-		must(t, s.run(1+random.IntN(4), func(p *Prefix) error { _, err := p.CompleteFlushes(); return err }))
+		must(t, s.run(1+random.IntN(4), func(p *Prefix) error { _, err := completeFlushes(p); return err }))
 		check(s, "killed, and what could be completed was")
 		must(t, s.flush(1, ranks, mixed))
 		check(s, "flushed again")

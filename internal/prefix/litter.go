@@ -93,39 +93,36 @@ func removeLitter(prefix string, id int, keep func(path string) bool) error {
 // RemoveLitter removes what interrupted flushes of a job have left in the prefix directory:
 // parts of files of datasets that are incomplete, and not among those that the job still has
 // in its cache. Whole files, which the lists of ranks name, stay: scr_index --build may be
-// able to use them. If a file cannot be removed, it warns. It is collective; the error is
-// agreed.
-func (p *Prefix) RemoveLitter(jobID string, cached func(d dataset.Dataset) bool) error {
-	return mpi.OnRoot(p.Comm, func() error {
-		x, err := ReadIndex(p.Dir)
-		if err != nil {
-			return err
+// able to use them. If a file cannot be removed, it warns. Rank 0 calls it.
+func (p *Prefix) RemoveLitter(jobID string, cached func(d dataset.Dataset) bool) {
+	x, err := ReadIndex(p.Dir)
+	if err != nil {
+		p.Log.Warn("%v: what interrupted flushes have left there stays", err)
+		return
+	}
+	for _, e := range x.own() {
+		if e.Complete || e.Placing > 0 || e.Owner().JobID != jobID || cached(e.Dataset) {
+			continue
 		}
-		for _, e := range x.own() {
-			if e.Complete || e.Placing > 0 || e.Owner().JobID != jobID || cached(e.Dataset) {
-				continue
-			}
-			if flushing, err := UnderWay(p.Dir, e.Dataset); err != nil || flushing {
-				continue // its flush may continue; the error, if any, is reported where flush.scr is needed
-			}
-			whole := map[string]bool{}
-			ranks, _ := PartsOf(p.Dir, e.ID) // a list that cannot be read is of no use
-			for _, rank := range ranks {
-				if part, err := ReadPart(p.Dir, e.ID, rank); err == nil {
-					own, _ := redundancy.Split(part.Files)
-					for _, f := range own {
-						whole[f.Path] = true
-					}
+		if flushing, err := UnderWay(p.Dir, e.Dataset); err != nil || flushing {
+			continue // its flush may continue; the error, if any, is reported where flush.scr is needed
+		}
+		whole := map[string]bool{}
+		ranks, _ := PartsOf(p.Dir, e.ID) // a list that cannot be read is of no use
+		for _, rank := range ranks {
+			if part, err := ReadPart(p.Dir, e.ID, rank); err == nil {
+				own, _ := redundancy.Split(part.Files)
+				for _, f := range own {
+					whole[f.Path] = true
 				}
 			}
-			keep := func(path string) bool { return whole[path] }
-			if len(whole) == 0 {
-				keep = nil
-			}
-			if err := removeLitter(p.Dir, e.ID, keep); err != nil {
-				p.Log.WarnOnce("dataset %d (%s), whose flush was interrupted: %v", e.ID, e.Name, err)
-			}
 		}
-		return nil
-	})
+		keep := func(path string) bool { return whole[path] }
+		if len(whole) == 0 {
+			keep = nil
+		}
+		if err := removeLitter(p.Dir, e.ID, keep); err != nil {
+			p.Log.WarnOnce("dataset %d (%s), whose flush was interrupted: %v", e.ID, e.Name, err)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
 )
@@ -46,14 +47,14 @@ func TestLitter(t *testing.T) {
 	ours := func(cached ...int) func(s *site) error {
 		return func(s *site) error {
 			return s.run(2, func(p *Prefix) error {
-				missing, err := p.CompleteFlushes()
+				missing, err := completeFlushes(p)
 				if err == nil && len(missing) != 1 {
 					err = fmt.Errorf("missing %v", missing)
 				}
 				if err != nil {
 					return err
 				}
-				return p.RemoveLitter("", func(d dataset.Dataset) bool { return len(cached) > 0 && d.ID() == cached[0] })
+				return removeLitterOnRoot(p, "", func(d dataset.Dataset) bool { return len(cached) > 0 && d.ID() == cached[0] })
 			})
 		}
 	}
@@ -64,10 +65,12 @@ func TestLitter(t *testing.T) {
 		"in the cache": {ours(7), parts + whole},
 		"lost":         {ours(), whole},
 		"being copied": {func(s *site) error {
-			return s.run(2, func(p *Prefix) error { return p.RemoveLitter("", func(dataset.Dataset) bool { return false }) })
+			return s.run(2, func(p *Prefix) error { return removeLitterOnRoot(p, "", func(dataset.Dataset) bool { return false }) })
 		}, parts + whole},
 		"of another job": {func(s *site) error {
-			return errors.Join(ours(7)(s), s.run(2, func(p *Prefix) error { return p.RemoveLitter("other", func(dataset.Dataset) bool { return false }) }))
+			return errors.Join(ours(7)(s), s.run(2, func(p *Prefix) error {
+				return removeLitterOnRoot(p, "other", func(dataset.Dataset) bool { return false })
+			}))
 		}, parts + whole},
 		"deleted": {func(s *site) error {
 			return s.run(2, func(p *Prefix) error { return p.Delete("ckpt.7", dataset.AnyHistory) })
@@ -144,7 +147,7 @@ func TestCompleteFlushes_OfAnotherJob(t *testing.T) {
 	s.interrupted(7, 3, same)
 	must(t, s.run(2, func(p *Prefix) error {
 		p.Ours = func(dataset.Dataset) bool { return false }
-		missing, err := p.CompleteFlushes()
+		missing, err := completeFlushes(p)
 		if err == nil && len(missing) > 0 {
 			err = fmt.Errorf("missing %v", missing)
 		}
@@ -153,4 +156,25 @@ func TestCompleteFlushes_OfAnotherJob(t *testing.T) {
 	if under, err := UnderWay(s.dir, s.described(7, 3, same)); err != nil || !under {
 		t.Errorf("it is not under way any more: %v", err)
 	}
+}
+
+// completeFlushes completes the flushes that were interrupted, as SCR_Init does.
+func completeFlushes(p *Prefix) ([]dataset.Dataset, error) {
+	var interrupted *hash.Hash
+	err := mpi.OnRoot(p.Comm, func() (err error) {
+		interrupted, err = Interrupted(p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.CompleteFlushes(interrupted)
+}
+
+// removeLitterOnRoot removes the litter, and returns when it is gone.
+func removeLitterOnRoot(p *Prefix, jobID string, cached func(d dataset.Dataset) bool) error {
+	return mpi.OnRoot(p.Comm, func() error {
+		p.RemoveLitter(jobID, cached)
+		return nil
+	})
 }

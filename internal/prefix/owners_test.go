@@ -484,7 +484,7 @@ func TestOwners_FinishedLater(t *testing.T) {
 	if got := s.complete(3, same); len(got) > 0 {
 		t.Errorf("complete: %v", got)
 	}
-	if err := s.run(2, func(p *Prefix) error { _, err := p.CompleteFlushes(); return err }); err != nil {
+	if err := s.run(2, func(p *Prefix) error { _, err := completeFlushes(p); return err }); err != nil {
 		t.Error(err)
 	}
 	must(t, os.RemoveAll(blocked))
@@ -516,7 +516,7 @@ func (s *site) killed(ranks, step int, of code, again int) (before, after []int)
 	for _, at := range []int{again, 1 << 30} {
 		s.killAt(at)
 		err := s.run(1+again%(ranks+1), func(p *Prefix) error {
-			missing, err := p.CompleteFlushes()
+			missing, err := completeFlushes(p)
 			if len(missing) > 1 {
 				err = errors.Join(err, fmt.Errorf("missing %v", missing))
 			}

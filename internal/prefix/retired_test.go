@@ -220,7 +220,7 @@ func TestRetired_Killed(t *testing.T) {
 		}
 		for _, at := range []int{random.IntN(10), 1 << 30} {
 			s.killAt(at)
-			err := s.run(1+random.IntN(4), func(p *Prefix) error { _, err := p.CompleteFlushes(); return err })
+			err := s.run(1+random.IntN(4), func(p *Prefix) error { _, err := completeFlushes(p); return err })
 			if s.watch = nil; err != nil && !errors.Is(err, local.ErrKilled) {
 				t.Fatal(err)
 			}

@@ -109,6 +109,8 @@ func (s *Session) free() {
 	if s.protection != nil {
 		s.protection.free()
 	}
-	s.world.Free()
+	if !s.job.given.Exclusive {
+		s.world.Free()
+	}
 	buffer.Release()
 }

@@ -24,7 +24,7 @@ var (
 
 // growthPhases is what a job does, phase after phase; what a phase costs is the
 // difference between a run that ends after it and one that ends before.
-var growthPhases = []string{"set up MPI", "Init", "StartOutput", "CompleteOutput", "Init after every rank has moved"}
+var growthPhases = []string{"set up MPI", "Init", "StartOutput", "CompleteOutput", "Init after every rank has moved, with other sets"}
 
 // growthFiles is how many files a rank keeps open in each phase: its lock of the cache, and from
 // CompleteOutput on the journal of its filemap. Few ranks of the process open another one at the same time.
@@ -46,6 +46,9 @@ func growthJob(t *testing.T, n, phase int) (most local.Stats) {
 				"SCR_NODE_NAME": node, "SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "u", "SCR_JOB_ID": "1",
 				"SCR_CACHE_BASE": filepath.Join(root, node), "SCR_CNTL_BASE": filepath.Join(root, node), "SCR_FLUSH": "0",
 				"SCR_MPI_BUF_SIZE": "1k",
+			}
+			if shift > 0 { // other sets than before: those of the dataset have to be made again, however many ranks there are
+				env["SCR_SET_SIZE"] = "2"
 			}
 			s, err := Init(world, Options{Log: io.Discard, Environ: func(name string) (string, bool) {
 				value, ok := env[name]

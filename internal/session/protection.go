@@ -22,10 +22,14 @@ type protection struct {
 }
 
 // newProtection makes the failure groups and stores of a job; addDescriptors has to follow.
-// base is SCR_CACHE_BASE on rank 0. It is collective. The caller must free the result,
-// even after an error.
-func newProtection(world mpi.Comm, base string, cfg *config.Config, log *report.Logger) (*protection, error) {
-	p := &protection{groups: reddesc.NewGroups(world, cfg.NodeName)}
+// base is SCR_CACHE_BASE on rank 0. It returns the error of check, which is called as reddesc.CheckedGroups
+// says. It is collective. The caller must free the result, even after an error.
+func newProtection(world mpi.Comm, base string, cfg *config.Config, log *report.Logger, check func(first bool) error) (*protection, error) {
+	groups, err := reddesc.CheckedGroups(world, cfg.NodeName, check)
+	p := &protection{groups: groups}
+	if err != nil {
+		return p, err
+	}
 	p.addGroups(world, cfg, log)
 	return p, p.addStores(world, base, cfg)
 }

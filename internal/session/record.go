@@ -73,32 +73,56 @@ func (s *Session) setAside(name string, read func(path string) (*hash.Hash, erro
 
 // recordRun records the nodes and their ranks, the parameters that the program has set,
 // and that the run has begun. node is the communicator of the ranks on the caller's node, and
-// nodes is the number of nodes. It is collective.
-func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, environ func(string) (string, bool)) error {
+// nodes is the number of nodes. It completes what earlier runs were flushing, of which it returns the datasets with missing
+// files. It is collective.
+func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, environ func(string) (string, bool)) (missing []dataset.Dataset, err error) {
 	ranks := s.ranksOfNodes(node, nodes)
-	if err := s.gatherFacts(ranks); err != nil {
+	var started snapshot.Start
+	if s.config.Record {
+		started = snapshot.OfThisProcess()
+	}
+	digest := started.Digest()
+	// One reduction tells what rank 0 has met, and whether all ranks were started alike.
+	most := []int64{digest, ^digest, 0}
+	var interrupted *hash.Hash
+	if s.world.Rank() == 0 {
+		if err = recordOnRoot(s, ranks, settings, environ); err == nil {
+			interrupted, err = prefix.Interrupted(s.prefix)
+		}
+		most[2] = int64(interrupted.Size())
+	}
+	if err := mpi.AgreeMax(s.world, err, most); err != nil {
+		return nil, err
+	}
+	if err := s.gatherFacts(ranks, started, most[0] == ^most[1]); err != nil {
+		return nil, err
+	}
+	if most[2] == 0 {
+		return nil, nil
+	}
+	return s.prefix.CompleteFlushes(interrupted)
+}
+
+// recordOnRoot is the part of recordRun that rank 0 does. It passes all nodes.
+func recordOnRoot(s *Session, nodes []nodeRanks, settings *Settings, environ func(string) (string, bool)) error {
+	byName := map[string][]int{}
+	var names []string
+	for _, n := range nodes {
+		byName[n.Name] = n.Ranks
+		names = append(names, n.Name)
+	}
+	s.events.Add(eventlog.Record{Type: eventlog.Nodes, Run: &eventlog.Run{Nodes: len(nodes), Ranks: s.world.Size(), NodeList: hostlist.Compress(names)}})
+	// Nodes with the same name cannot be told apart.
+	if len(byName) < len(nodes) || !request.Restarts(s.prefix.Dir) {
+		byName = nil
+	}
+	if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, len(nodes), byName)); err != nil {
 		return err
 	}
-	return mpi.OnRoot(s.world, func() error {
-		byName := map[string][]int{}
-		var names []string
-		for _, n := range ranks {
-			byName[n.Name] = n.Ranks
-			names = append(names, n.Name)
-		}
-		s.events.Add(eventlog.Record{Type: eventlog.Nodes, Run: &eventlog.Run{Nodes: len(ranks), Ranks: s.world.Size(), NodeList: hostlist.Compress(names)}})
-		// Nodes with the same name cannot be told apart.
-		if len(byName) < len(ranks) || !request.Restarts(s.prefix.Dir) {
-			byName = nil
-		}
-		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, len(ranks), byName)); err != nil {
-			return err
-		}
-		if err := s.prefix.Spare(s.recordSettings(settings)); err != nil {
-			return err
-		}
-		return s.prefix.Spare(s.advisor.Begin(s.config, environ))
-	})
+	if err := s.prefix.Spare(s.recordSettings(settings)); err != nil {
+		return err
+	}
+	return s.prefix.Spare(s.advisor.Begin(s.config, environ))
 }
 
 // nodeRanks is a node with its ranks.
@@ -122,8 +146,9 @@ func (s *Session) ranksOfNodes(node mpi.Comm, nodes int) []nodeRanks {
 }
 
 // gatherFacts records how the job was started, in a file to which checkpoints refer. Rank 0
-// passes the nodes. It is collective. It is no error if that cannot be recorded.
-func (s *Session) gatherFacts(nodes []nodeRanks) error {
+// passes the nodes, and all ranks how they were started, and whether they were so alike. It is collective. It is no error if that cannot
+// be recorded.
+func (s *Session) gatherFacts(nodes []nodeRanks, started snapshot.Start, alike bool) error {
 	if !s.config.Record {
 		return nil
 	}
@@ -131,7 +156,7 @@ func (s *Session) gatherFacts(nodes []nodeRanks) error {
 	for _, n := range nodes {
 		list = append(list, snapshot.Node{Name: n.Name, Ranks: len(n.Ranks)})
 	}
-	facts, err := snapshot.Gather(s.world, list, s.config, version.Goscr())
+	facts, err := snapshot.Gather(s.world, started, alike, list, s.config, version.Goscr())
 	if err != nil || facts == nil {
 		return err
 	}

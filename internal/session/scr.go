@@ -61,6 +61,10 @@ type Options struct {
 	// so; nil: it does not. scr_checkpoint --attach stops the processes else.
 	Gate func() bool
 
+	// Exclusive says that world is an mpi.Revocable which the caller does not use while a method of the session
+	// runs, and frees after the session. The session then uses it itself: a copy would take all ranks time to make.
+	Exclusive bool
+
 	launch func(control string) error // for tests: see flush.Config
 	pause  func()                     // for tests: stops the process; nil: by SIGSTOP
 	booted time.Time                  // for tests: see cache.Config
@@ -131,7 +135,9 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if ranks, ok := world.(mpi.Revocable); ok {
 		s.job.ranks = ranks
 		err = mpi.Guard(ranks, func() error {
-			s.world = mpi.Dup(world)
+			if s.world = ranks; !opt.Exclusive {
+				s.world = mpi.Dup(world)
+			}
 			return nil
 		})
 	} else {
@@ -211,27 +217,22 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if s.world.Rank() == 0 && known.probed {
 		defer known.run.Remove(s.metadata(""), 0) // when all nodes have looked, or this has failed before
 	}
-	if s.protection, err = newProtection(s.world, known.cache, s.config, s.log); err != nil {
+	find := func(first bool) error { return s.findPrefix(first, known) }
+	if s.protection, err = newProtection(s.world, known.cache, s.config, s.log, find); err != nil {
 		return err
 	}
 	node, err := s.protection.groups.Comm(reddesc.Node)
 	if err != nil {
 		return err
 	}
-	nodes, err := s.findPrefix(node, known)
-	if err != nil {
-		return err
-	}
-	if err := s.openCache(node, nodes, known, opt); err != nil {
+	if err := s.openCache(node, known, opt); err != nil {
 		return err
 	}
 	if err := s.protection.addDescriptors(s.config, s.log); err != nil {
 		return err
 	}
 	s.log.Share(s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata))
-	if err := s.openFlusher(node, opt); err != nil {
-		return err
-	}
+	s.openFlusher(node, opt)
 	input, err := s.readInput()
 	if err != nil {
 		return err
@@ -246,13 +247,15 @@ func (s *Session) begin(opt Options, start time.Time) error {
 			return desc, s.protection.store(desc.Store)
 		},
 	})
-	if err := s.recordRun(node, nodes, opt.Settings, opt.environ()); err != nil {
+	missing, err := s.recordRun(node, cache.Nodes(s.cache), opt.Settings, opt.environ())
+	if err != nil {
 		return err
 	}
-	if err := s.recoverCache(); err != nil {
+	written, err := s.recoverCache(missing)
+	if err != nil {
 		return err
 	}
-	if err := s.offerRestart(s.restart.Find(s.config.FetchOnInit)); err != nil || !s.config.FetchOnInit || s.restart.Offered() != nil {
+	if err := s.offerRestart(restart.FindFirst(s.restart, s.config.FetchOnInit, written)); err != nil || !s.config.FetchOnInit || s.restart.Offered() != nil {
 		return err
 	}
 	return mustRestart(s.world, s.config)
@@ -334,21 +337,15 @@ func describeJob(cfg *config.Config, environ func(string) (string, bool), since 
 	return j
 }
 
-// findPrefix finds the prefix directory on the caller's node, and returns the number of nodes. It is
-// an error if a node does not see what rank 0 has made there: its files would be in a directory of its own.
-// node is the communicator of the ranks on the node. It is collective.
-func (s *Session) findPrefix(node mpi.Comm, known shared) (nodes int, err error) {
+// findPrefix finds the prefix directory on the caller's node. It is an error if a node does not see what rank 0 has made
+// there: its files would be in a directory of its own. The first rank of the node looks for that.
+func (s *Session) findPrefix(first bool, known shared) error {
 	real, err := realPrefix(s.config.Prefix)
 	s.paths = paths{dir: s.config.Prefix, real: real}
-	first := 0
-	if node.Rank() == 0 {
-		first = 1
-		if err == nil && known.probed {
-			err = seesPrefix(known.run, s.metadata(""), s.config)
-		}
+	if err != nil || !first || !known.probed {
+		return err
 	}
-	sum, err := mpi.AgreeSumOne(s.world, err, int64(first))
-	return int(sum), err
+	return seesPrefix(known.run, s.metadata(""), s.config)
 }
 
 // seesPrefix returns nil if the caller's node sees the probe of rank 0 in the prefix directory. dir
@@ -369,23 +366,22 @@ func realPrefix(dir string) (string, error) {
 	return real, nil
 }
 
-// openCache opens the cache. node is the communicator of the ranks on the caller's node, of so many
-// nodes. All ranks use the path of the prefix directory that rank 0 knows, because symbolic links may
+// openCache opens the cache. node is the communicator of the ranks on the caller's node. All ranks use the path of the prefix directory that rank 0 knows, because symbolic links may
 // differ between nodes.
-func (s *Session) openCache(node mpi.Comm, nodes int, known shared, opt Options) (err error) {
+func (s *Session) openCache(node mpi.Comm, known shared, opt Options) (err error) {
 	cfg := s.config
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: node, NodeRanks: s.protection.groups.NodeRanks(), Stores: s.protection.stores,
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
 		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(opt.environ()), Prefix: known.prefix, Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Checksums: !cfg.CRCOnFlush, Booted: opt.booted, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-	}, known.run, nodes)
+	}, known.run, mover.Reset)
 	return err
 }
 
 // openFlusher makes the Protector, and opens the Flusher, which decides when datasets are flushed and
 // evicted.
-func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
+func (s *Session) openFlusher(node mpi.Comm, opt Options) {
 	cfg := s.config
 	if cfg.FlushAsync && cfg.FlushPoststage && cfg.FlushType != string(mover.ByDaemon) {
 		s.log.WarnJob("SCR_FLUSH_POSTSTAGE=1 has an effect with SCR_FLUSH_TYPE=DAEMON only: other copies end with the program, and SCR_Finalize waits for them")
@@ -395,8 +391,7 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 		World: s.world, Node: node, Cache: s.cache, Queue: &background.Queue{}, Log: s.log, Async: cfg.EncodeAsync,
 		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Protected: s.protected, SizeName: s.sizeName,
 	})
-	var err error
-	s.flusher, err = flush.Open(flush.Config{
+	s.flusher = flush.Open(flush.Config{
 		World: s.world, Node: node, Cache: s.cache, Protector: protector, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		Policy: cfg.FlushPolicy(), Keep: cfg.PrefixSize, Fetch: cfg.Fetch, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
 		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
@@ -406,7 +401,6 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
 		SizeName: s.sizeName,
 	})
-	return err
 }
 
 // sizeName returns the parameter that says how many datasets a store keeps.
@@ -418,36 +412,33 @@ func (s *Session) sizeName(store string) string {
 }
 
 // recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
-// for, and flushes those that should be in the prefix directory by now.
-func (s *Session) recoverCache() error {
-	missing, err := s.prefix.CompleteFlushes()
-	if err != nil {
-		return err
-	}
+// for, and flushes those that should be in the prefix directory by now. Of the datasets in missing an earlier run
+// has not flushed all files. written says whether the index has checkpoints that a program has written to the prefix directory.
+func (s *Session) recoverCache(missing []dataset.Dataset) (written bool, err error) {
 	if s.config.PrefixPurge {
 		if err := s.prefix.Purge(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	take := s.cache.Rebuild
 	if s.config.CachePurge {
-		take = s.cache.Purge
+		s.cache.Purge()
+	} else {
+		s.cache.Rebuild(s.protection.descs...)
 	}
-	take()
 	s.cache.WarnOfRoom(s.sizeName)
 	s.cache.CheckOthers(savedIn)
-	if err := s.compareWithIndex(); err != nil {
-		return err
-	}
-	if err := s.restart.PassOverCondemned(); err != nil {
-		return err
+	if written, err = s.compareWithIndex(); err != nil {
+		return false, err
 	}
 	s.restart.WithholdOtherInput()
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
-		return err
+		return false, err
 	}
 	s.flusher.Resume(missing)
-	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
+	if s.world.Rank() == 0 {
+		s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
+	}
+	return written, nil
 }
 
 // savedIn reports whether another program does not need a dataset in the cache any more: its prefix directory
@@ -464,12 +455,18 @@ func savedIn(dir string, d dataset.Dataset) bool {
 }
 
 // compareWithIndex finds out which datasets of the cache are already in the prefix
-// directory, and the highest id of any dataset, after which new datasets are numbered.
-func (s *Session) compareWithIndex() error {
+// directory, and the highest id of any dataset, after which new datasets are numbered. It passes over checkpoints
+// of the cache from which no run could restart. written says whether the index has checkpoints that a program has written
+// to the prefix directory.
+func (s *Session) compareWithIndex() (written bool, err error) {
 	list := s.cache.List()
 	exposed := s.cache.Exposed(list)
-	there := make([]int64, len(list)+2) // 1: complete in the index; then the highest id, and the id of the checkpoint that scr_index has chosen
-	highest, chosen := &there[len(list)], &there[len(list)+1]
+	condemned := restart.NewCondemned(s.restart)
+	most := make([]int64, len(list)+3+len(condemned.Marks))
+	// 1: complete in the index; then the highest id, the id of the checkpoint that scr_index has chosen, and written
+	there := most[:len(list)+3]
+	condemned.Marks = most[len(there):]
+	highest, chosen, direct := &there[len(list)], &there[len(list)+1], &there[len(list)+2]
 	var take string // the name of the chosen one, if this run restarts from it; on rank 0, as is
 	var record prefix.Choice
 	find := func() error {
@@ -482,6 +479,9 @@ func (s *Session) compareWithIndex() error {
 			return err
 		}
 		*chosen = int64(record.Of.ID)
+		if prefix.HasWritten(s.prefix.Ours.Of(x)) {
+			*direct = 1
+		}
 		var cached []prefix.Kept
 		for i, c := range list {
 			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(),
@@ -503,17 +503,21 @@ func (s *Session) compareWithIndex() error {
 			return err
 		}
 		progress, err := prefix.ReadProgress(s.prefix.Dir)
-		s.numbers.latest = progress.Latest
-		return err
+		if s.numbers.latest = progress.Latest; err != nil {
+			return err
+		}
+		if *chosen > 0 { // it is not passed over
+			s.restart.TakeChoice(take, int(*chosen), record)
+		}
+		return condemned.Find(s.restart)
 	}
-	var err error
 	if s.world.Rank() == 0 {
 		err = find()
 	}
 	*highest = max(*highest, int64(s.cache.Highest()))
 	// Only rank 0 has read the index: the other ranks have 0 for each dataset of the list.
-	if err := mpi.AgreeMax(s.world, err, there); err != nil {
-		return err
+	if err := mpi.AgreeMax(s.world, err, most); err != nil {
+		return false, err
 	}
 	s.numbers.id = int(*highest)
 	if *chosen > 0 {
@@ -522,7 +526,7 @@ func (s *Session) compareWithIndex() error {
 	for i, c := range list {
 		s.flusher.SetFlushed(c.ID(), there[i] == 1)
 	}
-	return nil
+	return *direct == 1, s.restart.PassOver(condemned)
 }
 
 // choice returns what a user has chosen with scr_index, with the ID 0 if that is nothing, and the name of the checkpoint, "" if the run

@@ -24,16 +24,19 @@ var abandoned runtime.Pinner
 // revocable is a communicator that can be revoked.
 type revocable struct{ *comm }
 
-func (c *comm) Revocable() mpi.Revocable {
-	d := c.dup()
-	d.family = &family{(*C.goscr_family)(C.malloc(C.sizeof_goscr_family))}
-	C.goscr_found(d.family.c, d.c.mpi, C.int(d.rank), C.int(d.size))
-	d.c.family = d.family.c
-	if c.background {
-		d.c.family.background = 1
+func (c *comm) Revocable() mpi.Revocable { return c.dup().found(c.background) }
+
+// found makes a new communicator, which nobody has used, one that can be revoked. background says whether another
+// thread than the program's is to use it.
+func (c *comm) found(background bool) revocable {
+	c.family = &family{(*C.goscr_family)(C.malloc(C.sizeof_goscr_family))}
+	C.goscr_found(c.family.c, c.c.mpi, C.int(c.rank), C.int(c.size))
+	c.c.family = c.family.c
+	if background {
+		c.c.family.background = 1
 	}
-	runtime.AddCleanup(d.family, func(c *C.goscr_family) { C.free(unsafe.Pointer(c)) }, d.family.c)
-	return revocable{d}
+	runtime.AddCleanup(c.family, func(c *C.goscr_family) { C.free(unsafe.Pointer(c)) }, c.family.c)
+	return revocable{c}
 }
 
 func (r revocable) Revoke(reason string) {

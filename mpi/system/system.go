@@ -75,7 +75,9 @@ func state() (initialized, finalized bool, err error) {
 
 // World returns a new communicator of all ranks of the job. It is collective. The error is an *ApartError if
 // the launcher was that of another MPI.
-func World() (mpi.Comm, error) {
+func World() (mpi.Comm, error) { return asComm(world()) }
+
+func world() (*comm, error) {
 	if err := together(); err != nil {
 		return nil, err
 	}
@@ -85,7 +87,9 @@ func World() (mpi.Comm, error) {
 
 // FromHandle returns a new communicator of the ranks of an intracommunicator of
 // the program; handle points to its MPI_Comm. It is collective. The errors are those of World.
-func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
+func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) { return asComm(fromHandle(handle)) }
+
+func fromHandle(handle unsafe.Pointer) (*comm, error) {
 	if err := together(); err != nil {
 		return nil, err
 	}
@@ -96,13 +100,37 @@ func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 	return opened(c, C.goscr_dup((*C.MPI_Comm)(handle), nil, &c.c.mpi))
 }
 
+// Revocable is FromHandle, or World if handle is nil, for a communicator that can be revoked. MPI makes one
+// communicator for it, and two for FromHandle and mpi.Comm.Revocable.
+func Revocable(handle unsafe.Pointer) (mpi.Revocable, error) {
+	var c *comm
+	var err error
+	if handle != nil {
+		c, err = fromHandle(handle)
+	} else {
+		c, err = world()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.found(false), nil
+}
+
 // opened returns a comm whose handle was made by a call of MPI_Comm_dup that returned code.
-func opened(c *comm, code C.int) (all mpi.Comm, err error) {
-	err = mpi.Try(func() error {
-		all = c.open("MPI_Comm_dup", code)
+func opened(c *comm, code C.int) (*comm, error) {
+	err := mpi.Try(func() error {
+		c.open("MPI_Comm_dup", code)
 		return nil
 	})
-	return all, err
+	return c, err
+}
+
+// asComm keeps a nil *comm from becoming an mpi.Comm that is not nil.
+func asComm(c *comm, err error) (mpi.Comm, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // ErrInactive is the error of a program that has not initialized MPI, or has finalized it.

@@ -31,7 +31,7 @@ var exceptions = []exception{
 	{"internal/node/cache.Cache", "methods", 88},
 	{"internal/lifecycle/flush.Flusher", "fields", 26},
 	{"internal/lifecycle/flush.Flusher", "methods", 77},
-	{"internal/prefix.Prefix", "methods", 65},
+	{"internal/prefix.Prefix", "methods", 64},
 	{"internal/job/run.Loop", "fields", 25},
 	{"internal/job/run.Loop", "methods", 105},
 	{"internal/prefix/snapshot.Record", "fields", 22},

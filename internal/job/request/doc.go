@@ -19,8 +19,8 @@
 //     again. So no request outlives its command and ends a later job.
 //
 // scr_restart (cmd/scr/restart.go) needs no running job. Session.gatherFacts has recorded in SCR_Init how
-// the job was started (snapshot.Gather: ranks compare their command lines with their neighbours', and only
-// those that begin another program send it to rank 0), in files that are named by their contents.
+// the job was started (snapshot.Gather: if a reduction says that not all were started alike, ranks compare their command
+// lines with their neighbours', and only those that begin another program send it to rank 0), in files that are named by their contents.
 // Session.recordFacts records with each checkpoint which of these files describes its job. Record.Launch
 // makes the command line. With --preload, Job.Preload (internal/job/run/preload.go) writes to preload.scr
 // the ranks that each node will probably have, and runs scr_preload on all of them (internal/node/preload).

@@ -31,30 +31,23 @@ type background struct {
 	start  time.Time
 }
 
-// openMovers makes the movers, and stops copies of an earlier run.
-func (f *Flusher) openMovers() error {
-	var err error
-	if f.Node.Rank() == 0 {
-		err = mover.Reset(f.Cache.ControlDir())
-	}
-	if err := mpi.Agree(f.World, err); err != nil {
-		return err
-	}
+// openMovers makes the movers.
+func (f *Flusher) openMovers() {
 	f.movers = map[mover.Kind]mover.Mover{mover.ByThread: &mover.Threads{Queue: f.Protector.Queue, Copier: f.Prefix.Packer}}
 	daemon := slices.ContainsFunc(f.Cache.Stores, func(s *reddesc.Store) bool { return f.Kind(s.Name) == mover.ByDaemon })
 	if !f.Async || !daemon {
-		return nil
+		return
 	}
+	var err error
 	if f.Launch == nil && f.Node.Rank() == 0 {
 		_, err = detached.Find(mover.Command, "SCR_FLUSH_TYPE=PTHREAD")
 	}
 	if err := mpi.Agree(f.World, err); err != nil {
 		f.Log.WarnJob("%v; threads of the processes copy instead", err)
-		return nil
+		return
 	}
 	f.movers[mover.ByDaemon] = &mover.Daemon{Control: f.Cache.ControlDir(), First: f.Node.Rank() == 0, Launch: f.launch(),
 		Manner: mover.Manner{Buffer: f.Prefix.Buffer, Bare: f.Prefix.Bare, Blind: f.Prefix.Blind}, Compression: f.Prefix.Compression}
-	return nil
 }
 
 // launch returns Config.Launch as the mover calls it, nil if that is nil. It reads

@@ -83,10 +83,11 @@ type Flusher struct {
 	later   *cache.Cached  // is to be flushed once it is protected
 }
 
-// Open returns a Flusher. It stops copies of an earlier run that still continue.
-func Open(c Config) (*Flusher, error) {
+// Open returns a Flusher. No copy of an earlier run may continue any more (mover.Reset).
+func Open(c Config) *Flusher {
 	f := &Flusher{Config: c, flushed: map[int]copied{}}
-	return f, f.openMovers()
+	f.openMovers()
+	return f
 }
 
 // Supersede records that this run has completed a checkpoint of its own: withheld ones that

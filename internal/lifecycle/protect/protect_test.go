@@ -70,7 +70,7 @@ func job(t *testing.T, carrier Carrier, f func(r *rank) error) {
 			World: world, Node: node, NodeRanks: []int{world.Rank()}, Control: cache.Base{Dir: filepath.Join(base, "control")},
 			User: "u", JobID: "1", Prefix: "/prefix", Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(base, "cache"), Comm: node, Count: 2}},
 			Piece: 1000, Log: log,
-		}, "test", ranks)
+		}, "test", nil)
 		if err != nil {
 			return err
 		}

@@ -202,7 +202,7 @@ func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *pref
 // the same on all ranks, is true. choose, which rank 0 calls, returns the change of the index by
 // which another dataset is chosen, nil if none is needed. The change and the list of those that leave are written at
 // once, before the first of them leaves: a run after a kill continues from what was the newest, or
-// from what was chosen, since it deletes the rest of the list (PassOverCondemned), and from no
+// from what was chosen, since it deletes the rest of the list (PassOver), and from no
 // third one. Flushes are cancelled before, since the next run would complete them. A lack of
 // room in the prefix directory is an error only if there is a change, and spare is false.
 func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *prefix.Index) change, spare bool) error {

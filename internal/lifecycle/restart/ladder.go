@@ -27,7 +27,11 @@ const (
 // Find tries one source after the other until it can offer a checkpoint without a series. It fetches one
 // only if fetch is true. A later call continues with the source at which the last call
 // stopped. If Find(true) offers none, the run starts from the beginning.
-func (r *Restart) Find(fetch bool) error {
+func (r *Restart) Find(fetch bool) error { return FindFirst(r, fetch, true) }
+
+// FindFirst is Find in SCR_Init. If written is false, the program has written no checkpoint to the prefix directory that
+// could be offered.
+func FindFirst(r *Restart, fetch, written bool) error {
 	if r.Never || r.Stopped() != nil {
 		return nil
 	}
@@ -50,8 +54,10 @@ func (r *Restart) Find(fetch bool) error {
 		if newest != nil && !(r.Global && r.Fetch) {
 			r.offerCached(newest)
 		}
-		if err := r.offerWritten(); err != nil {
-			return err
+		if written {
+			if err := r.offerWritten(); err != nil {
+				return err
+			}
 		}
 		r.rung = newer
 	}
@@ -346,60 +352,64 @@ func (r *Restart) Supersede(by dataset.Dataset) error {
 	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
 }
 
-// PassOverCondemned passes over the checkpoints of the cache from which an earlier run could
-// not restart, or died while it read them, and marks them as failed in the index. It deletes
-// those that an earlier run was about to delete because of a choice of the program (drop). The
-// one that the user names in SCR_CURRENT is tried again.
-func (r *Restart) PassOverCondemned() error {
-	list := slices.Clone(r.Cache.List())
-	held := r.Flusher.Held(func(dataset.Dataset) bool { return true })
-	marks := make([]int64, len(list)+len(held)) // the second part: of those that were to leave
-	whys := make([]string, len(list))           // on rank 0
-	listed := false                             // on rank 0
-	find := func() error {
-		x, err := prefix.ReadIndex(r.Prefix.Dir)
-		if err != nil {
-			return err
-		}
-		listed = x.Leaving(r.JobID)
-		for i, d := range held {
-			if x.Leaves(r.JobID, d) && !r.Current.is(d) {
-				marks[len(list)+i] = 1
-			}
-		}
-		condemned, err := prefix.Condemned(r.Prefix.Dir)
-		if err != nil {
-			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
-		}
-		for i, c := range list {
-			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && !r.Current.is(c.Dataset) {
-				marks[i], whys[i] = 1, v.Why
-			}
-		}
-		return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
-	}
-	var err error
-	if r.World.Rank() == 0 {
-		err = find()
-	}
-	// Rank 0 has read the list; the others have zeros.
-	if err := mpi.AgreeMax(r.World, err, marks); err != nil {
+// Condemned are the checkpoints of the cache from which an earlier run could not restart, or died while it read them, and
+// those that an earlier run was about to delete because of a choice of the program (drop). Rank 0 finds them.
+type Condemned struct {
+	// Marks are 1 for those that are among them. They have to be agreed after Find, by a maximum.
+	Marks  []int64
+	list   []*cache.Cached   // of the first marks
+	held   []dataset.Dataset // of the other marks, which say that they were to leave
+	whys   []string          // of list, on rank 0
+	listed bool              // on rank 0: the index has a list of those that leave
+}
+
+// NewCondemned returns a Condemned with the datasets of the cache, and without a mark. It is not collective, but all ranks call it.
+func NewCondemned(r *Restart) *Condemned {
+	c := &Condemned{list: slices.Clone(r.Cache.List()), held: r.Flusher.Held(func(dataset.Dataset) bool { return true })}
+	c.Marks, c.whys = make([]int64, len(c.list)+len(c.held)), make([]string, len(c.list))
+	return c
+}
+
+// Find marks the datasets, except the one that the user has chosen, which is tried again. Rank 0 calls it.
+func (c *Condemned) Find(r *Restart) error {
+	x, err := prefix.ReadIndex(r.Prefix.Dir)
+	if err != nil {
 		return err
 	}
+	c.listed = x.Leaving(r.JobID)
+	for i, d := range c.held {
+		if x.Leaves(r.JobID, d) && !r.Current.is(d) {
+			c.Marks[len(c.list)+i] = 1
+		}
+	}
+	condemned, err := prefix.Condemned(r.Prefix.Dir)
+	if err != nil {
+		r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
+	}
+	for i, x := range c.list {
+		if v, ok := condemned[x.ID()]; ok && v.Of(x.Dataset) && !r.Current.is(x.Dataset) {
+			c.Marks[i], c.whys[i] = 1, v.Why
+		}
+	}
+	return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
+}
+
+// PassOver deletes what was to leave, passes over the other condemned checkpoints, and marks them as failed in the index.
+func (r *Restart) PassOver(c *Condemned) error {
 	leaves := map[int]bool{}
-	for i, d := range held {
-		leaves[d.ID()] = marks[len(list)+i] > 0
+	for i, d := range c.held {
+		leaves[d.ID()] = c.Marks[len(c.list)+i] > 0
 	}
-	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, listed); err != nil {
+	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, c.listed); err != nil {
 		return err
 	}
-	for i, c := range list {
-		if marks[i] == 0 || leaves[c.ID()] {
+	for i, x := range c.list {
+		if c.Marks[i] == 0 || leaves[x.ID()] {
 			continue
 		}
 		r.refused.marked = true
-		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", c.Name(), whys[i], c.Name())
-		if err := errors.Join(r.Flusher.PassOver(c), r.Prefix.Failed(c.Dataset, whys[i])); err != nil {
+		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", x.Name(), c.whys[i], x.Name())
+		if err := errors.Join(r.Flusher.PassOver(x), r.Prefix.Failed(x.Dataset, c.whys[i])); err != nil {
 			return err
 		}
 	}

@@ -90,7 +90,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 		return nil, err
 	}
 	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, NodeRanks: groups.NodeRanks(), Stores: []*reddesc.Store{store}, Control: cache.Base{Dir: filepath.Join(root, node, "cntl")},
-		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log}, "test", comm.Size())
+		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log}, "test", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,13 +104,18 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	if with != nil {
 		with(&fc, &rc)
 	}
-	if r.flusher, err = flush.Open(fc); err != nil {
-		return nil, err
-	}
+	r.flusher = flush.Open(fc)
 	rc.Flusher = r.flusher
 	r.restart = restart.New(rc)
 	r.cache.Rebuild()
-	return r, r.restart.PassOverCondemned()
+	condemned := restart.NewCondemned(r.restart)
+	if comm.Rank() == 0 {
+		err = condemned.Find(r.restart)
+	}
+	if err := mpi.AgreeMax(comm, err, condemned.Marks); err != nil {
+		return r, err
+	}
+	return r, r.restart.PassOver(condemned)
 }
 
 // makeRoom makes room for one more dataset in the store.

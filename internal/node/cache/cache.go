@@ -191,10 +191,10 @@ type Cache struct {
 	highest int // highest id of all datasets that were seen in this cache
 }
 
-// Open makes the directories of the cache and reads the filemaps of earlier runs. run runs on so
-// many nodes. Open may change the stores: those that all nodes share are so afterwards. It
-// is collective.
-func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
+// Open makes the directories of the cache and reads the filemaps of earlier runs. Open may change the stores: those that all nodes share are so afterwards. It
+// is collective. locked, unless nil, is called on the first rank of each node with its control directory, when the caches
+// of all nodes are locked, so that no other run uses them; its error is agreed, too.
+func Open(c Config, run probe.Run, locked func(control string) error) (*Cache, error) {
 	name := "scr." + c.JobID
 	k := &Cache{Config: c, control: filepath.Join(c.Control.Dir, c.User, name)}
 	k.maps = &filemaps{node: c.Node, here: c.NodeRanks, dir: k.control, log: c.Log}
@@ -204,10 +204,9 @@ func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
 			_ = k.Close() // the first error says more
 		}
 	}()
-	if err := k.open(name, run, nodes); err != nil {
+	if err := k.open(name, run, locked); err != nil {
 		return nil, err
 	}
-	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
 	k.descs = &descriptions{parts: k.parts, prefix: c.Prefix, node: c.Log.Node}
 	opened = true
 	return k, nil
@@ -215,9 +214,9 @@ func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
 
 // open locks the directories, whose last element is name, makes them, and gives the
 // ranks of the node their filemaps. It is collective.
-func (k *Cache) open(name string, run probe.Run, nodes int) error {
+func (k *Cache) open(name string, run probe.Run, locked func(control string) error) error {
 	k.places = newPlaces(k.Node, k.Stores, k.User, name)
-	sharing := newSharing(k.World, k.places.all, k.Log, run, nodes)
+	sharing := newSharing(k.World, k.Node, k.places.all, k.Log, run)
 	var err error
 	if k.Node.Rank() == 0 {
 		defer sharing.remove()
@@ -234,11 +233,15 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 		}
 		report.Forget(k.control)
 	}
-	if err := mpi.AgreeMax(k.World, err, sharing.unknown); err != nil {
+	if err := mpi.AgreeSum(k.World, err, sharing.counts); err != nil {
 		return err
 	}
+	k.places.nodes = sharing.nodes()
 	if k.Node.Rank() == 0 {
 		err = sharing.look(k.Log.Node)
+		if err == nil && locked != nil {
+			err = locked(k.control)
+		}
 	} else {
 		k.lock, err = joinLock(filepath.Join(k.control, LockFile))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -246,14 +249,17 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 				"SCR_NODE_NAME gives each node a name of its own: %w", k.Log.Node, k.control, err)
 		}
 	}
-	all, err := k.maps.collect(err)
-	if err == nil {
-		k.places.find(all)
-		err = k.maps.deal(all)
+	all, found, e := k.maps.collect(err, k.places.search)
+	if err = cmp.Or(err, e); e == nil { // else it is so on all ranks of the node
+		k.places.enter(found)
+		err = k.maps.deal(all, err)
 	}
-	if err := mpi.AgreeMax(k.World, err, sharing.seen); err != nil {
+	most := append(sharing.seen, k.maps.newest())
+	if err := mpi.AgreeMax(k.World, err, most); err != nil {
 		return err
 	}
+	sharing.seen = most[:len(sharing.seen)]
+	k.parts = &parts{world: k.World, places: k.places, maps: k.maps.own, log: k.Log, dirs: map[string]bool{}, newest: int(most[len(sharing.seen)])}
 	if err := sharing.apply(k); err != nil {
 		return err
 	}
@@ -321,6 +327,9 @@ func (k *Cache) findStrays(all *filemap.Map) {
 		k.highest = max(k.highest, s.id)
 	}
 }
+
+// Nodes returns the number of nodes on which the job runs.
+func Nodes(k *Cache) int { return k.places.nodes }
 
 // ControlDir returns the control directory, which the processes of a node share.
 func (k *Cache) ControlDir() string { return k.control }

@@ -78,7 +78,7 @@ func TestOpen_WhileTheJobIsRemoved(t *testing.T) {
 		for _, base := range stores {
 			c.Stores = append(c.Stores, &reddesc.Store{Name: base, Base: base, Comm: world})
 		}
-		k, err := Open(c, "test", 1)
+		k, err := Open(c, "test", nil)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package cache
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -19,8 +21,9 @@ import (
 // the descriptors of the k members to its left, so that each descriptor survives the loss.
 type descriptions struct {
 	*parts
-	prefix string // prefix directory of the job
-	node   string // name of the caller's node
+	prefix  string                // prefix directory of the job
+	node    string                // name of the caller's node
+	current []*reddesc.Descriptor // of this run
 }
 
 // known reports whether the caller's own filemap describes its part of a dataset.
@@ -82,34 +85,55 @@ func (p *descriptions) forget(c *Cached, rank int) {
 	}
 }
 
-// find gives every rank the description of a dataset, from the lowest rank that has it
-// recorded as complete. A node that some runs did not use may have another dataset of
-// the same id; the newest counts. It is collective.
-func (p *descriptions) find(id int) (filemap.Description, error) {
+// recorded is what the filemaps of all ranks have of a dataset.
+type recorded struct {
+	filemap.Description      // from the lowest rank that has it recorded as complete
+	ranks               int  // how many have written the dataset, -1 if no rank knows it
+	mixed               bool // some ranks have parts of other datasets of the same id
+}
+
+// find finds out what is recorded of a dataset. A node that some runs did not use may have another dataset of
+// the same id; the newest counts. It takes one reduction, and a message of the rank that has the description unless it is the same
+// everywhere. It is collective.
+func (p *descriptions) find(id int) (recorded, error) {
 	var mine filemap.Description
+	newest, oldest := int64(math.MinInt64), int64(math.MaxInt64) // of all that the caller has
 	for _, rank := range p.maps.Ranks(id) {
 		d := p.maps.Dataset(id, rank)
 		if d.Complete() && d.ID() == id && (mine.IsZero() || d.Created().After(mine.Created())) {
 			mine = d
 		}
+		if !d.IsZero() {
+			newest, oldest = max(newest, d.Created().UnixMicro()), min(oldest, d.Created().UnixMicro())
+		}
 	}
-	created := int64(math.MinInt64)
-	most := []int64{created, created, created} // the newest, the oldest and the lowest rank, each of these two negated
+	created, first := int64(math.MinInt64), int64(math.MinInt64)
+	digest, inverse := int64(math.MaxInt64), int64(math.MaxInt64) // without mine they are those of no description
 	if !mine.IsZero() {
-		created = mine.Created().UnixMicro()
-		most = []int64{created, -created, -int64(p.me())}
+		created, first = mine.Created().UnixMicro(), -int64(p.me())
+		digest = digestOf(mine)
+		inverse = ^digest
 	}
+	most := []int64{created, first, digest, inverse, newest, -oldest, int64(p.written(id))}
 	p.world.Allreduce(most, mpi.Max)
-	newest, oldest, first := most[0], -most[1], int(-most[2])
-	if newest == math.MinInt64 {
-		return filemap.Description{}, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, errUnfinished)
+	found := recorded{ranks: int(most[6]), mixed: most[4] != -most[5]}
+	if most[0] == math.MinInt64 {
+		return found, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, errUnfinished)
 	}
-	if oldest != newest {
-		first = p.first(created == newest)
+	root := int(-most[1])
+	if found.mixed {
+		root = p.first(created == most[0])
 	}
-	var d filemap.Description
-	d.UnmarshalHash(hash.Bcast(mine.MarshalHash(), first, p.world))
-	return d, nil
+	if found.Description = mine; most[2] != ^most[3] {
+		found.UnmarshalHash(hash.Bcast(mine.MarshalHash(), root, p.world))
+	}
+	return found, nil
+}
+
+// digestOf returns a digest of a description.
+func digestOf(d filemap.Description) int64 {
+	sum := sha256.Sum256(d.MarshalHash().Pack(nil))
+	return int64(binary.LittleEndian.Uint64(sum[:]))
 }
 
 // first returns the lowest rank on which holds is true, the number of ranks if there
@@ -160,6 +184,9 @@ func (p *descriptions) ownDescriptor(id int) (*reddesc.Stored, error) {
 // missing on all ranks, for its error message: missing reports whether some of the caller's
 // files are on no node. It is collective.
 func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, error)) (*reddesc.Descriptor, error) {
+	if desc := reddesc.Reuse(p.world, reddesc.FromHash(p.maps.Reddesc(id, p.me())), p.current); desc != nil {
+		return desc, nil
+	}
 	own, err := p.ownDescriptor(id)
 	if err != nil {
 		return nil, err

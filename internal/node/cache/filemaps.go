@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,6 +34,7 @@ type filemaps struct {
 	own  *filemap.Store
 
 	settled bool // the filemaps can stay as they are
+	empty   bool // they have no entries
 }
 
 // The list of filemaps in the control directory, with the names that SCR uses.
@@ -46,21 +48,29 @@ func (f *filemaps) path(rank int) string {
 	return filepath.Join(f.dir, fmt.Sprintf("filemap_%d.scrinfo", rank))
 }
 
-// collect merges all filemaps on the node. It returns all entries on the first rank of the
-// node; if some of them belong in another filemap, it also writes all of them to the
-// filemap of the first rank. failed is an error that the caller had before. It is collective
+// collect merges all filemaps on the node. It returns all entries on the first rank of the node; if some of them belong
+// in another filemap, it also writes all of them to the filemap of the first rank. That rank sends the others what all
+// need to know: describe adds where the datasets are. failed is an error that the first rank had before. It is collective
 // over the node; the error is agreed.
-func (f *filemaps) collect(failed error) (*filemap.Map, error) {
-	all, settled := &filemap.Map{}, int64(0)
-	if f.node.Rank() == 0 && failed == nil {
-		failed = f.gather(all)
-		if f.settled {
-			settled = 1
+func (f *filemaps) collect(failed error, describe func(*filemap.Map) *found) (*filemap.Map, *found, error) {
+	all := &filemap.Map{}
+	message, err := hash.FromRoot(f.node, func() (*hash.Hash, error) {
+		if failed != nil {
+			return nil, failed
 		}
+		if err := f.gather(all); err != nil {
+			return nil, err
+		}
+		m := describe(all)
+		m.Settled, m.Empty = f.settled, len(all.AllRanks()) == 0
+		return hash.Marshal(m), nil
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	settled, err := mpi.AgreeSumOne(f.node, failed, settled)
-	f.settled = settled == 1
-	return all, err
+	m := hash.As[found](message)
+	f.settled, f.empty = m.Settled, m.Empty
+	return all, &m, nil
 }
 
 // gather adds the entries of all filemaps on the node to all. The first rank of the node calls it.
@@ -82,7 +92,7 @@ func (f *filemaps) gather(all *filemap.Map) error {
 			return err
 		}
 	}
-	if f.settled {
+	if f.settled || len(all.AllRanks()) == 0 {
 		return nil
 	}
 	f.own.Merge(all)
@@ -135,17 +145,31 @@ func setAside(path string) (string, error) {
 }
 
 // deal gives each rank on the node its share of the entries that the first rank has
-// collected. It is collective over the node; the error is that of the caller.
-func (f *filemaps) deal(all *filemap.Map) error {
-	var err error
-	if f.settled {
-		// No filemap may change while the first rank looks for those that are not used.
-		err = mpi.Agree(f.node, f.reopen())
-	} else {
-		err = f.redistribute(all)
+// collected. The first rank writes its filemap last, when all others have theirs, and no filemap may change while it looks for
+// those that are not used. failed is an error that the caller had before, which takes part all the same. It is collective over
+// the node; the error is that of the caller.
+func (f *filemaps) deal(all *filemap.Map, failed error) error {
+	first := f.node.Rank() == 0
+	share, err := &filemap.Map{}, error(nil)
+	if !f.settled && !f.empty {
+		share, err = f.share(all)
 	}
-	if err != nil || f.node.Rank() > 0 {
+	err = cmp.Or(failed, err)
+	switch {
+	case err != nil:
+	case f.settled:
+		err = f.reopen()
+	case !first:
+		err = f.write(share)
+	}
+	if err := mpi.Agree(f.node, err); err != nil || !first {
 		return err
+	}
+	if !f.settled {
+		f.own.Map = *share
+		if err := f.own.Fold(); err != nil {
+			return err
+		}
 	}
 	return f.tidy()
 }
@@ -159,21 +183,6 @@ func (f *filemaps) reopen() (err error) {
 		err = f.own.Fold()
 	}
 	return err
-}
-
-// redistribute writes the caller's share of the entries to its filemap. The first rank comes
-// last, when all others have theirs. It is collective over the node.
-func (f *filemaps) redistribute(all *filemap.Map) error {
-	first := f.node.Rank() == 0
-	share, err := f.share(all)
-	if err == nil && !first {
-		err = f.write(share)
-	}
-	if err := mpi.Agree(f.node, err); err != nil || !first {
-		return err
-	}
-	f.own.Map = *share
-	return f.own.Fold()
 }
 
 // share returns the caller's share of the entries, which the first rank sends.
@@ -272,6 +281,14 @@ func (f *filemaps) writeList(list *hash.Hash) {
 	if err != nil {
 		f.log.Warn("the list of filemaps cannot be written: %v", err)
 	}
+}
+
+// newest returns the highest id in the caller's filemap, -1 if it is empty or could not be opened.
+func (f *filemaps) newest() int64 {
+	if f.own == nil {
+		return -1
+	}
+	return int64(slices.Max(append(f.own.Datasets(), -1)))
 }
 
 // close closes the caller's filemap.

@@ -24,9 +24,9 @@ func startNode(dir string, ranks, first int, opt local.Options) (entries []strin
 		for i := range ranks {
 			f.here = append(f.here, first+i)
 		}
-		all, err := f.collect(nil)
+		all, _, err := f.collect(nil, func(*filemap.Map) *found { return &found{} })
 		if err == nil {
-			err = mpi.Agree(node, f.deal(all))
+			err = mpi.Agree(node, f.deal(all, nil))
 		}
 		if err != nil {
 			return err

@@ -148,7 +148,7 @@ func TestOpen_LockFails(t *testing.T) {
 			World: world, Node: world, NodeRanks: []int{0, 1}, Control: Base{Dir: filepath.Join(dir, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
 			Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(dir, "cache"), Comm: world}},
 			Piece:  64, Distribute: true, Log: &report.Logger{Rank: world.Rank(), Node: "node"},
-		}, "test", 1)
+		}, "test", nil)
 		if err == nil {
 			return errors.Join(errors.New("it is open"), k.Close())
 		}

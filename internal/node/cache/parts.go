@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +29,7 @@ type parts struct {
 	maps   *filemap.Store
 	log    *report.Logger
 	dirs   map[string]bool // directories that are known to exist
+	newest int             // the highest id in the filemaps of all ranks when they were opened, -1 if they were empty
 }
 
 // me is the caller's rank in the job.
@@ -210,36 +210,46 @@ func (p *parts) distrust(started time.Time) {
 }
 
 // each calls f with the id of every dataset in the cache of any rank, highest
-// first. It is collective.
+// first. One reduction finds those among many ids. It is collective.
 func (p *parts) each(f func(id int)) {
-	below := math.MaxInt
-	for {
-		next := -1
+	const many = 64
+	for newest := p.newest; newest >= 0; {
+		found := make([]int64, many+1) // 1: a rank has the id that is so much lower than newest; the last: the highest id below these
+		found[many] = -1
 		for _, id := range p.maps.Datasets() {
-			if id < below {
-				next = max(next, id)
+			switch lower := newest - id; {
+			case lower >= many:
+				found[many] = max(found[many], int64(id))
+			case lower >= 0:
+				found[lower] = 1
 			}
 		}
-		next = mpi.AllreduceOne(p.world, next, mpi.Max)
-		if next < 0 {
-			return
+		p.world.Allreduce(found, mpi.Max)
+		for lower, there := range found[:many] {
+			if there == 1 {
+				f(newest - lower)
+			}
 		}
-		below = next
-		f(next)
+		newest = int(found[many])
 	}
 }
 
 // jobSize returns the number of ranks that wrote a dataset, -1 if no rank knows it, or an error on all
 // ranks if failed is not nil on any. It is collective.
 func (p *parts) jobSize(id int, failed error) (int, error) {
+	most, err := mpi.AgreeMaxOne(p.world, failed, int64(p.written(id)))
+	if err != nil {
+		return -1, err
+	}
+	return int(most), nil
+}
+
+// written returns the number of ranks that wrote a dataset, -1 if the caller does not know it.
+func (p *parts) written(id int) int {
 	known := -1
 	for _, rank := range p.maps.Ranks(id) {
 		_, size := p.maps.Expected(id, rank)
 		known = max(known, size)
 	}
-	most, err := mpi.AgreeMaxOne(p.world, failed, int64(known))
-	if err != nil {
-		return -1, err
-	}
-	return int(most), nil
+	return known
 }

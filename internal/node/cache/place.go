@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/redundancy/reddesc"
 	"github.com/goscr/goscr/mpi"
@@ -27,6 +26,7 @@ type place struct {
 // places are the directories that hold datasets, and the directory of each dataset.
 type places struct {
 	node  mpi.Comm
+	nodes int            // on which the job runs
 	below string         // the last elements of the path of each
 	all   []*place       // first the places of the stores, in the order of the stores
 	of    map[int]*place // where the node's part of a dataset is, by the id of the dataset
@@ -70,21 +70,17 @@ func (p *places) makeDirs(user, name string) error {
 //
 //	AT    / <id> = <directory>   where the node's part of a dataset is
 //	PLACE / <directory>          a place that belongs to no store of this run
+//	SETTLED, EMPTY = 1           see filemaps
 type found struct {
-	At   map[int]string `hash:"AT,omitempty"`
-	Dirs []string       `hash:"PLACE,omitempty,set"`
+	At      map[int]string `hash:"AT,omitempty"`
+	Dirs    []string       `hash:"PLACE,omitempty,set"`
+	Settled bool           `hash:"SETTLED,omitempty"`
+	Empty   bool           `hash:"EMPTY,omitempty"`
 }
 
-// find finds the directories of the datasets in the filemaps of the node, since an earlier
-// run may have used other stores. The first rank of the node passes all entries as all, and
-// sends the result to the others. It is collective over the node.
-func (p *places) find(all *filemap.Map) {
-	var message *hash.Hash
-	if p.node.Rank() == 0 {
-		message = hash.Marshal(p.search(all))
-	}
-	message = hash.Bcast(message, 0, p.node)
-	f := hash.As[found](message)
+// enter enters the directories of the datasets in the filemaps of the node, since an earlier run may have used other
+// stores.
+func (p *places) enter(f *found) {
 	for _, dir := range f.Dirs {
 		p.all = append(p.all, &place{dir: dir})
 	}

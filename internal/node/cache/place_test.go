@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/report"
@@ -58,11 +59,13 @@ func TestPlaces_Find(t *testing.T) {
 				return err
 			}
 		}
-		mine := all // which only the first rank looks at
-		if node.Rank() > 0 {
-			mine = nil
+		message := hash.New() // from the first rank
+		if node.Rank() == 0 {
+			message = hash.Marshal(p.search(all))
 		}
-		p.find(mine)
+		message = hash.Bcast(message, 0, node)
+		f := hash.As[found](message)
+		p.enter(&f)
 		for id, dir := range map[int]string{1: "old", 2: "b", 3: "a", 4: "a", 5: "a", 6: "a"} {
 			if got, want := p.dir(id), filepath.Join(base, dir, "u", "scr.1", fmt.Sprintf("scr.dataset.%d", id)); got != want {
 				return fmt.Errorf("dataset %d is in %s, want %s", id, got, want)

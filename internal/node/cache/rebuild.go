@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -22,8 +23,10 @@ import (
 // restored, it tries older ones, newest first. Outputs are restored, too, since they have to be
 // flushed. The files of older checkpoints stay as they are until Restore is called: as a rule they
 // leave the cache without having been needed. Rebuild leaves datasets unused of which these nodes
-// have too little. It is collective.
-func (k *Cache) Rebuild() {
+// have too little. current are the descriptors of this run: a dataset that was protected in the same sets uses these. It is
+// collective.
+func (k *Cache) Rebuild(current ...*reddesc.Descriptor) {
+	k.descs.current = current
 	k.parts.confine()
 	k.parts.distrust(cmp.Or(k.Booted, filemap.Booted()))
 	k.parts.each(k.rebuildDataset)
@@ -51,7 +54,8 @@ var errUnfinished = errors.New("it was not completed")
 //   - a later attempt may succeed, as when a disk was full: it is unused.
 func (k *Cache) rebuildDataset(id int) {
 	k.highest = max(k.highest, id)
-	d, err := k.descs.find(id)
+	found, err := k.descs.find(id)
+	d, ranks := found.Description, found.ranks
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
 		if !mpi.Any(k.World, k.World.Rank() == 0 && filemap.SamePrefix(d.Prefix, k.Prefix)) {
 			k.leaveUnused(unused{id: id, other: &d})
@@ -63,12 +67,9 @@ func (k *Cache) rebuildDataset(id int) {
 		k.leaveUnused(unused{id: id})
 		return
 	}
-	var failed error
-	if err == nil {
-		failed = k.descs.dropOthers(d)
+	if err == nil && found.mixed {
+		ranks, err = k.parts.jobSize(id, k.descs.dropOthers(d))
 	}
-	ranks, e := k.parts.jobSize(id, failed)
-	err = cmp.Or(err, e)
 	if ranks >= 0 && ranks != k.World.Size() {
 		if err == nil && d.World {
 			k.recallAll(d)
@@ -88,12 +89,12 @@ func (k *Cache) rebuildDataset(id int) {
 // postpone adds a dataset to the list, and leaves its files as they are. It returns an error if
 // these nodes have too little of it. It is collective; the error is agreed.
 func (k *Cache) postpone(c *Cached, d filemap.Description) error {
-	_, missing, err := k.find(c, d)
+	_, damaged, err := k.find(c, d, true)
 	if err != nil {
 		c.free()
 		return err
 	}
-	c.damaged = mpi.Any(k.World, missing || k.damage(c) == exposed)
+	c.damaged = damaged
 	c.postponed = &d
 	k.insert(c)
 	k.Log.Info("dataset %d (%s): older than the checkpoint that is used; its files stay as they are, and are checked and rebuilt if they are needed", c.ID(), c.Name())
@@ -185,10 +186,10 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 	k.Events.Add(r)
 }
 
-// find gives all ranks the descriptions of a dataset, and decides where its files are to be. missing
-// reports whether some of the caller's are on no node. If these nodes have too little of the dataset, find
-// returns an error on all ranks. It is collective.
-func (k *Cache) find(c *Cached, d filemap.Description) (m *migrate.Migration, missing bool, err error) {
+// find gives all ranks the descriptions of a dataset, and decides where its files are to be. If these nodes have too
+// little of the dataset, find returns an error on all ranks. damaged reports whether files of some rank are on no node; if look
+// is true, also whether the redundancy of some rank is. It is collective.
+func (k *Cache) find(c *Cached, d filemap.Description, look bool) (m *migrate.Migration, damaged bool, err error) {
 	if d.World {
 		if err := k.recall(d); err != nil {
 			return nil, false, err
@@ -199,20 +200,29 @@ func (k *Cache) find(c *Cached, d filemap.Description) (m *migrate.Migration, mi
 	}
 	c.restored = true
 	m = k.migration(c) // now that it is known how many redundancy files there are
-	if missing, err = k.checkPresent(c, m); err != nil {
+	missing, err := m.Missing()
+	if err != nil {
 		return nil, false, err
 	}
-	k.locate(c)
+	// The largest of all ranks: 1 if files are missing, and if it is damaged, and the number of its store.
+	most := []int64{one(missing), one(missing || look && k.damage(c) == exposed), int64(storeNumber(k.Stores, c.Desc.Store))}
+	k.World.Allreduce(most, mpi.Max)
+	if most[0] > 0 {
+		if err = k.checkPresent(c, missing); err != nil {
+			return nil, false, err
+		}
+	}
+	k.locate(c, int(most[2]))
 	// locate has decided where they are to be.
 	m.Dir, m.Device = k.places.dir(c.ID()), k.places.device(c.ID())
-	return m, missing, nil
+	return m, most[1] > 0, nil
 }
 
 // restore makes a dataset usable again: it gives all ranks the descriptions, migrates
 // files to their owners, and rebuilds lost ones. outcome describes the repair, for messages.
 func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err error) {
 	id := c.ID()
-	m, _, err := k.find(c, d)
+	m, _, err := k.find(c, d, false)
 	if err != nil {
 		return "", err
 	}
@@ -249,21 +259,15 @@ func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err e
 	return outcome, k.usable(c, files)
 }
 
-// checkPresent reports whether some of the caller's files of a dataset are on no node. It returns an
-// error on all ranks if the nodes have too little of it. Its
-// files are not moved then: a later run on other nodes must find them where they are. It is
+// checkPresent returns an error on all ranks if the nodes have too little of a dataset. missing is whether some of the
+// caller's files are on no node. Files are not moved then: a later run on other nodes must find them where they are. It is
 // collective.
-func (k *Cache) checkPresent(c *Cached, m *migrate.Migration) (missing bool, err error) {
-	missing, err = m.Missing()
-	if err != nil {
-		return false, err
-	}
+func (k *Cache) checkPresent(c *Cached, missing bool) error {
 	state := none
 	if missing {
 		state = lost
 	}
-	found := damageOf(c.Desc.Set, state)
-	return missing, k.checkBearable(c, found, state)
+	return k.checkBearable(c, damageOf(c.Desc.Set, state), state)
 }
 
 // migration returns the migration of the files of a dataset.
@@ -280,9 +284,8 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 
 // locate decides in which directory the caller's files of a restored dataset are to be. If
 // the node has some of the dataset, it is where those are; else the store that the
-// descriptor names, if this run has it, or else the first store. It is collective.
-func (k *Cache) locate(c *Cached) {
-	number := mpi.AllreduceOne(k.World, storeNumber(k.Stores, c.Desc.Store), mpi.Max)
+// descriptor names, if this run has it, or else the first store. number is the highest number that the store has on any rank.
+func (k *Cache) locate(c *Cached, number int) {
 	c.store = k.Stores[number]
 	if k.places.of[c.ID()] == nil {
 		k.places.put(c.ID(), c.store)

@@ -34,22 +34,25 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 	id, me := c.ID(), k.World.Rank()
 	mine := k.damage(c)
 	for {
-		set := damageOf(c.Desc.Set, mine)
-		if err := k.checkBearable(c, set, mine); err != nil {
-			return nil, "", err
-		}
+		var set setDamage
 		files = k.Files(id)
 		own, made := redundancy.Split(files)
-		var err error
-		switch mine {
-		case exposed:
-			err = k.dropRedundancy(id, made)
-			files = own
-		case lost: // make room: all my files are rebuilt, including those not lost
-			err = k.parts.delete(id, me, files...)
-		}
-		if err := mpi.Agree(k.World, err); err != nil {
-			return nil, "", err
+		if mpi.Any(k.World, mine != none) {
+			set = damageOf(c.Desc.Set, mine)
+			if err := k.checkBearable(c, set, mine); err != nil {
+				return nil, "", err
+			}
+			var err error
+			switch mine {
+			case exposed:
+				err = k.dropRedundancy(id, made)
+				files = own
+			case lost: // make room: all my files are rebuilt, including those not lost
+				err = k.parts.delete(id, me, files...)
+			}
+			if err := mpi.Agree(k.World, err); err != nil {
+				return nil, "", err
+			}
 		}
 		after, err := (&attempt{k, c, set, mine, files}).run()
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file

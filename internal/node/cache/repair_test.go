@@ -65,7 +65,7 @@ func openCache(world mpi.Comm, dir string) (*Cache, error) {
 		World: world, Node: node, NodeRanks: []int{world.Rank()}, Control: Base{Dir: filepath.Join(base, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
 		Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(base, "cache"), Comm: node}},
 		Piece:  64, Distribute: true, Log: &report.Logger{Rank: world.Rank(), Node: fmt.Sprint("node", world.Rank())},
-	}, "test", world.Size())
+	}, "test", nil)
 }
 
 func TestRepair(t *testing.T) {

@@ -19,30 +19,36 @@ import (
 type sharing struct {
 	world  mpi.Comm
 	run    probe.Run
-	nodes  int
 	places []*place
 	log    *report.Logger
 
-	unknown []int64 // by place, 1: some node can make no probe; a run that only restarts may need no room and no permission
-	seen    []int64 // two of each place, 1: some node sees another one's probe; some node does not see all
-	with    []int   // by place: the first rank of another node whose probe the caller sees, or -1
+	// counts has to be summed over all ranks when probes are made: by place, the nodes that can make none, since a run
+	// that only restarts may need no room and no permission; then the nodes.
+	counts []int64
+	seen   []int64 // two of each place, 1: some node sees another one's probe; some node does not see all
+	with   []int   // by place: the first rank of another node whose probe the caller sees, or -1
 }
 
-func newSharing(world mpi.Comm, places []*place, log *report.Logger, run probe.Run, nodes int) *sharing {
-	if nodes < 2 {
+func newSharing(world, node mpi.Comm, places []*place, log *report.Logger, run probe.Run) *sharing {
+	if node.Size() == world.Size() {
 		places = nil
 	}
-	return &sharing{world: world, run: run, nodes: nodes, places: places, log: log,
-		unknown: make([]int64, len(places)), seen: make([]int64, 2*len(places)), with: make([]int, len(places))}
+	s := &sharing{world: world, run: run, places: places, log: log,
+		counts: make([]int64, len(places)+1), seen: make([]int64, 2*len(places)), with: make([]int, len(places))}
+	s.counts[len(places)] = one(node.Rank() == 0)
+	return s
 }
 
-// put makes the caller's probes. unknown has to be agreed afterwards.
+// nodes returns the number of nodes, once counts is summed.
+func (s *sharing) nodes() int { return int(s.counts[len(s.places)]) }
+
+// put makes the caller's probes. counts has to be summed afterwards.
 func (s *sharing) put() (err error) {
 	for i, x := range s.places {
 		e := s.run.Put(x.dir, s.world.Rank())
 		if noRoom(e) || e != nil && !x.store.Shared {
 			s.log.Warn("no file can be made in %s, so it is not known whether nodes share that directory: %v", x.dir, e)
-			s.unknown[i], e = 1, nil
+			s.counts[i], e = 1, nil
 		}
 		err = cmp.Or(err, e)
 	}
@@ -59,7 +65,7 @@ func (s *sharing) remove() {
 func (s *sharing) look(node string) (err error) {
 	for i, x := range s.places {
 		s.with[i] = -1
-		if s.unknown[i] == 1 {
+		if s.counts[i] > 0 {
 			continue
 		}
 		if x.store.Shared {
@@ -76,7 +82,7 @@ func (s *sharing) look(node string) (err error) {
 				s.with[i], s.seen[2*i] = rank, 1
 			}
 		}
-		if len(ranks) < s.nodes {
+		if len(ranks) < s.nodes() {
 			s.seen[2*i+1] = 1
 		}
 	}

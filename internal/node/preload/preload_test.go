@@ -40,7 +40,7 @@ func TestLock_RunWaits(t *testing.T) {
 			World: world, Node: world, NodeRanks: []int{0}, Control: cache.Base{Dir: filepath.Join(dir, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
 			Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(dir, "cache"), Comm: world}},
 			Piece:  64, Distribute: true, Log: &report.Logger{Node: "node"},
-		}, "test", 1)
+		}, "test", nil)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"os"
 	"slices"
 	"strconv"
@@ -17,10 +19,11 @@ import (
 const mostPrograms = 256
 
 // Gather returns on rank 0 what is to be recorded of the job; nil on other ranks, and
-// if rank 0 cannot find out how it was started. Rank 0 passes the nodes of the job. Gather is
-// collective; the error is agreed.
-func Gather(world mpi.Comm, nodes []Node, cfg *config.Config, version string) (*Facts, error) {
-	programs, partial, err := gatherPrograms(world, ofThisProcess(), func() ([]string, error) { return environ(strings.Fields(cfg.RecordEnv)) })
+// if rank 0 cannot find out how it was started. own is how the caller was started, and alike whether all ranks were started so,
+// see Start.Digest. Rank 0 passes the nodes of the job. Gather is collective; the error is agreed.
+func Gather(world mpi.Comm, own Start, alike bool, nodes []Node, cfg *config.Config, version string) (*Facts, error) {
+	environ := func() ([]string, error) { return environ(strings.Fields(cfg.RecordEnv)) }
+	programs, partial, err := gatherPrograms(world, own, alike, environ)
 	if err != nil || world.Rank() != 0 || len(programs[0].Argv) == 0 {
 		return nil, err
 	}
@@ -31,8 +34,14 @@ func Gather(world mpi.Comm, nodes []Node, cfg *config.Config, version string) (*
 	return f, nil
 }
 
-// ofThisProcess returns how this process was started; it is empty if /proc does not tell.
-func ofThisProcess() Start {
+// Digest returns a digest. All ranks were started alike if the largest of all ranks is also the smallest.
+func (s Start) Digest() int64 {
+	sum := sha256.Sum256(hash.Marshal(s).Pack(nil))
+	return int64(binary.LittleEndian.Uint64(sum[:]))
+}
+
+// OfThisProcess returns how this process was started; it is empty if /proc does not tell.
+func OfThisProcess() Start {
 	argv, err := processes.Argv(os.Getpid())
 	if err != nil {
 		return Start{}
@@ -51,28 +60,31 @@ func environ(more []string) ([]string, error) {
 	return keepEnviron(all, more), err
 }
 
-// gatherPrograms returns on rank 0 the programs of all ranks. A rank begins a program of
+// gatherPrograms returns on rank 0 the programs of all ranks: one, without a message, if they were started alike. A rank begins a program of
 // its own if its command line or working directory is not that of the rank below it. Only the
 // ranks that begin one look up its environment.
-func gatherPrograms(world mpi.Comm, own Start, environ func() ([]string, error)) (list []Program, partial bool, err error) {
+func gatherPrograms(world mpi.Comm, own Start, alike bool, environ func() ([]string, error)) (list []Program, partial bool, err error) {
 	const keyProgram = "PROGRAM"
-	start := hash.Marshal(own)
 	rank, size := world.Rank(), world.Size()
-	if size == 1 {
+	switch {
+	case alike && rank > 0:
+		return nil, false, nil
+	case alike:
 		return []Program{program(own, size, environ)}, false, nil
 	}
+	start := hash.Marshal(own)
 	below := hash.Sendrecv(start, (rank+1)%size, (rank+size-1)%size, world)
 	begins := rank == 0 || !below.Equal(start)
 	n := mpi.AllreduceOne(world, map[bool]int{true: 1}[begins], mpi.Sum)
-	if !begins && (n == 1 || n > mostPrograms) {
-		return nil, n > mostPrograms, nil
+	if !begins && n > mostPrograms {
+		return nil, true, nil
 	}
 	var mine Program
 	if begins {
 		mine = program(own, size, environ)
 	}
-	if partial = n > mostPrograms; partial || n == 1 {
-		return []Program{mine}, partial, nil
+	if n > mostPrograms {
+		return []Program{mine}, true, nil
 	}
 	send := hash.New()
 	if begins {

@@ -280,7 +280,7 @@ func TestGather(t *testing.T) {
 				cfg := &config.Config{}
 				cfg.Prefix, cfg.JobID, cfg.NodeName = t.TempDir(), "job", fmt.Sprint("n", world.Rank()/2)
 				nodes := []Node{{"n1", 2}, {"n0", 2}}
-				f, err := Gather(world, nodes, cfg, "v")
+				f, err := Gather(world, OfThisProcess(), true, nodes, cfg, "v")
 				if err != nil || (f != nil) != (world.Rank() == 0) {
 					return fmt.Errorf("%v, %v", f, err)
 				}
@@ -304,7 +304,7 @@ func TestGather_Programs(t *testing.T) {
 	names := []string{"a", "a", "b", "a", "a", "a"}
 	_, err := local.Run(len(names), local.Options{}, func(world mpi.Comm) error {
 		begins := world.Rank() == 0 || names[world.Rank()] != names[world.Rank()-1]
-		list, partial, err := gatherPrograms(world, Start{[]string{names[world.Rank()], "x"}, "/d"}, func() ([]string, error) {
+		list, partial, err := gatherPrograms(world, Start{[]string{names[world.Rank()], "x"}, "/d"}, false, func() ([]string, error) {
 			if !begins {
 				t.Errorf("rank %d, which runs the program of the rank below it, looks up its environment", world.Rank())
 			}
@@ -325,7 +325,7 @@ func TestGather_Programs(t *testing.T) {
 	must(t, err)
 	most := mostPrograms + 2
 	_, err = local.Run(most, local.Options{}, func(world mpi.Comm) error {
-		list, partial, err := gatherPrograms(world, Start{[]string{fmt.Sprint(world.Rank())}, ""}, func() ([]string, error) { return nil, nil })
+		list, partial, err := gatherPrograms(world, Start{[]string{fmt.Sprint(world.Rank())}, ""}, false, func() ([]string, error) { return nil, nil })
 		if err == nil && (!partial || len(list) != 1) {
 			err = fmt.Errorf("%d programs, %v", len(list), partial)
 		}

@@ -38,15 +38,22 @@ type group struct {
 // NewGroups makes the groups NODE, of ranks with the same node name, and WORLD.
 // It is collective over world.
 func NewGroups(world mpi.Comm, node string) *Groups {
-	g := &Groups{World: world, byName: map[string]*group{World: {Comm: world, largest: world.Size(), inRows: true}}}
-	g.byName[Node], g.node = divideByString(world, node, true)
+	g, _ := CheckedGroups(world, node, func(bool) error { return nil })
 	return g
+}
+
+// CheckedGroups is NewGroups, and agrees on the error of check by a message that the ranks exchange anyway. check may be
+// called twice. first says whether the caller is the first rank on its node. The groups have to be freed also after an error.
+func CheckedGroups(world mpi.Comm, node string, check func(first bool) error) (g *Groups, err error) {
+	g = &Groups{World: world, byName: map[string]*group{World: {Comm: world, largest: world.Size(), inRows: true}}}
+	g.byName[Node], g.node, err = divideByString(world, node, true, check)
+	return g, err
 }
 
 // Add makes a group of the ranks that give the same value. It is collective
 // over the world.
 func (g *Groups) Add(name, value string) {
-	g.byName[name], _ = divideByString(g.World, value, false)
+	g.byName[name], _, _ = divideByString(g.World, value, false, func(bool) error { return nil })
 }
 
 // Comm returns the caller's group of a name.
@@ -83,29 +90,29 @@ func (g *Groups) Free() {
 // divideByString divides the ranks of c into groups of equal strings. No rank gets the
 // strings of all: ranks are split by a short digest, and in the rare case that different
 // strings have the same, once more by the first rank that has their string. If listed is
-// set, it also returns the ranks of the caller's group.
+// set, it also returns the ranks of the caller's group. The error is that of check, agreed.
 //
 // It splits c only, never a part of it: all ranks take part in each split, so that a rank
 // that has revoked c leaves none waiting (mpi/system).
-func divideByString(c mpi.Comm, value string, listed bool) (*group, []int) {
+func divideByString(c mpi.Comm, value string, listed bool, check func(first bool) error) (*group, []int, error) {
 	h := fnv.New32a()
 	h.Write([]byte(value))
 	own := c.Split(int(h.Sum32()&0x7fffffff), c.Rank())
-	g, ranks, differ := describe(c, own, value, listed)
-	if !differ {
-		return g, ranks
+	g, ranks, differ, err := describe(c, own, value, listed, check)
+	if !differ || err != nil {
+		return g, ranks, err
 	}
 	first := firstWith(own, value, c.Rank())
 	own.Free()
 	own = c.Split(first, c.Rank())
-	g, ranks, _ = describe(c, own, value, listed)
-	return g, ranks
+	g, ranks, _, err = describe(c, own, value, listed, check)
+	return g, ranks, err
 }
 
 // describe finds out what the ranks of a group have to know about it and about the other
 // groups. differ says whether any group has ranks with different values. It takes one reduction
-// in the group, and one over all ranks.
-func describe(c, own mpi.Comm, value string, listed bool) (g *group, ranks []int, differ bool) {
+// in the group, and one over all ranks, which also agrees on the error of check.
+func describe(c, own mpi.Comm, value string, listed bool, check func(first bool) error) (g *group, ranks []int, differ bool, err error) {
 	// The largest and the smallest of each: of the parts of a digest, of ranks.
 	const parts = sha256.Size / 8
 	digest := sha256.Sum256([]byte(value))
@@ -135,11 +142,11 @@ func describe(c, own mpi.Comm, value string, listed bool) (g *group, ranks []int
 	if last-first+1 != own.Size() {
 		all[1] = 1
 	}
-	c.Allreduce(all, mpi.Max)
+	err = mpi.AgreeMax(c, check(own.Rank() == 0), all)
 	for _, r := range values[n:] {
 		ranks = append(ranks, int(r))
 	}
-	return &group{Comm: own, first: first, largest: int(all[2]), inRows: all[1] == 0}, ranks, all[0] == 1
+	return &group{Comm: own, first: first, largest: int(all[2]), inRows: all[1] == 0}, ranks, all[0] == 1, err
 }
 
 // firstWith returns the first rank of a group that gives the same string. name is what the

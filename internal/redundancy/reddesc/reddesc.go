@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 
 	"github.com/goscr/goscr/internal/redundancy"
@@ -67,8 +68,9 @@ type Descriptor struct {
 	// caller knows: its own set may have another scheme than larger ones.
 	Protection Protection
 
-	sets int // number of sets
-	id   int // of the caller's
+	sets   int  // number of sets
+	id     int  // of the caller's
+	reused bool // Set is that of another descriptor
 }
 
 // IsSingle reports whether name is one of the names of the scheme without redundancy.
@@ -211,11 +213,8 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 	if err := mpi.Agree(world, err); err != nil {
 		return nil, err
 	}
-	at := place{set: s.Set, member: s.Member}
-	sets := min(max(s.Sets, 1), world.Size())
-	at.smallest, at.larger = world.Size()/sets, world.Size()%sets
-	d.Protection = protection(s.Params, at)
-	d.Set = at.makeSet(world)
+	d.Protection = s.protection(world.Size())
+	d.Set = place{set: s.Set, member: s.Member}.makeSet(world)
 	if d.Set.Size() != s.Members || d.Set.Me() != s.Member {
 		err = fmt.Errorf("redundancy descriptor says member %d of %d in its set, is member %d of %d",
 			s.Member, s.Members, d.Set.Me(), d.Set.Size())
@@ -228,6 +227,36 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// Reuse is Restore if one of current, which are descriptors of this run, has the same sets and scheme on all ranks: then
+// the sets need no communicators of their own. It returns nil if none has, or a rank passes nil. It is collective over
+// world, and takes one reduction.
+func Reuse(world mpi.Comm, s *Stored, current []*Descriptor) *Descriptor {
+	if len(current) == 0 { // on all ranks
+		return nil
+	}
+	differs := make([]int64, len(current))
+	for i, d := range current {
+		if s == nil || *s != d.storedAs(s) {
+			differs[i] = 1
+		}
+	}
+	world.Allreduce(differs, mpi.Max)
+	i := slices.Index(differs, 0)
+	if i < 0 {
+		return nil
+	}
+	return &Descriptor{Params: s.Params, Scheme: current[i].Scheme, Set: current[i].Set, Protection: s.protection(world.Size()), sets: s.Sets, id: s.Set, reused: true}
+}
+
+// storedAs returns the descriptor as s would be if it had the same sets and scheme.
+func (d *Descriptor) storedAs(s *Stored) Stored {
+	own := *d.Stored()
+	typ, failures := own.Type, own.Failures
+	own.Params, own.Node = s.Params, s.Node
+	own.Type, own.Failures = typ, failures
+	return own
 }
 
 // same checks that the members of the set have the same descriptor. It is collective
@@ -244,8 +273,12 @@ func (d *Descriptor) same() error {
 	return nil
 }
 
-// Free frees the set's communicator. It is collective over the set.
-func (d *Descriptor) Free() { d.Set.Comm.Free() }
+// Free frees the set's communicator, unless it is that of another descriptor. It is collective over the set.
+func (d *Descriptor) Free() {
+	if !d.reused {
+		d.Set.Comm.Free()
+	}
+}
 
 // Pick returns the descriptor to use for the checkpoint of a number: of those
 // whose interval divides it the one with the largest, and of those that have the

@@ -459,3 +459,66 @@ func TestCreate_HopDistance(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A descriptor that was stored uses the set of this run if that is the same on all ranks, also if other settings differ.
+func TestReuse(t *testing.T) {
+	const nodes = 8
+	_, err := local.Run(nodes, local.Options{}, func(world mpi.Comm) error {
+		g := NewGroups(world, fmt.Sprint(world.Rank()))
+		create := func(p Params) *Descriptor {
+			p.Group = Node
+			d, _, err := Create(g, p)
+			if err != nil {
+				panic(err)
+			}
+			return d
+		}
+		pairs, xor := create(Params{Type: "PARTNER", SetSize: 2}), create(Params{Type: "XOR", SetSize: 4})
+		current := []*Descriptor{pairs, xor}
+		reuse := func(change func(s *Stored)) *Descriptor {
+			s := xor.Stored()
+			change(s)
+			return Reuse(world, s, current)
+		}
+		d := reuse(func(s *Stored) { s.Index, s.Interval, s.Store, s.Hop, s.Node = 7, 3, "/old", 1, "elsewhere" })
+		if d == nil || d.Set != xor.Set || d.Store != "/old" || *d.Stored() == *xor.Stored() {
+			return fmt.Errorf("%+v", d)
+		}
+		if again, err := Restore(world, d.Stored()); err != nil || d.Protection != again.Protection || !slices.Equal(d.Set.Ranks, again.Set.Ranks) || d.Set.ID != again.Set.ID || d.Scheme.Name() != again.Scheme.Name() {
+			return fmt.Errorf("%+v, made again %+v: %v", d, again, err)
+		}
+		d.Free()
+		xor.Set.Comm.Barrier() // is still there
+		last := world.Rank() == nodes-1
+		for i, change := range []func(s *Stored){
+			func(s *Stored) { s.Type = "RS" },
+			func(s *Stored) { s.Failures++ },
+			func(s *Stored) { s.Sets++ },
+			func(s *Stored) { s.Members++ },
+			func(s *Stored) { s.Member = nodes - s.Member },
+			func(s *Stored) { s.Set = nodes - s.Set },
+		} {
+			if d := reuse(func(s *Stored) {
+				if last {
+					change(s)
+				}
+			}); d != nil {
+				return fmt.Errorf("change %d: %+v", i, d)
+			}
+		}
+		s := xor.Stored()
+		if last {
+			s = nil // it is lost
+		}
+		if d := Reuse(world, s, current); d != nil {
+			return fmt.Errorf("lost on a rank: %+v", d)
+		}
+		if d := Reuse(world, xor.Stored(), nil); d != nil {
+			return fmt.Errorf("this run has none: %+v", d)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -28,6 +28,12 @@ func (d *Descriptor) Stored() *Stored {
 	return &Stored{Params: d.Params, Sets: d.sets, Set: d.id, Members: d.Set.Size(), Member: d.Set.Me()}
 }
 
+// protection returns what the sets of so many ranks tolerate, as far as the caller knows.
+func (s *Stored) protection(ranks int) Protection {
+	sets := min(max(s.Sets, 1), ranks)
+	return protection(s.Params, place{smallest: ranks / sets, larger: ranks % sets})
+}
+
 // Hash encodes a descriptor.
 func (s *Stored) Hash() *hash.Hash {
 	h := hash.NewValues("ENABLED", "1")
