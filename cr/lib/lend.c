@@ -19,15 +19,15 @@ int goscr_do_job(void)
     void *argument = goscr_now.argument;
     int ours = goscr_ours;
 
-    if (job == NULL || goscr_now.does)
+    if (job == NULL || goscr_now.doing_job)
         return 0;
-    goscr_now.does = 1;
+    goscr_now.doing_job = 1;
     goscr_ours = 1;
     pthread_mutex_unlock(&goscr_lock);
     job(argument);
     pthread_mutex_lock(&goscr_lock);
     goscr_ours = ours;
-    goscr_now.does = 0;
+    goscr_now.doing_job = 0;
     goscr_now.job = NULL;
     goscr_want_program(GOSCR_FOR_JOB, 0);
     pthread_cond_broadcast(&goscr_changed);

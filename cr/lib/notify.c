@@ -117,7 +117,7 @@ static void *run(void *argument)
     c->result = result;
     c->returned = 1;
     if (c->given_up) {
-        goscr_now.hangs--;
+        goscr_now.hanging--;
         free(c);
     }
     pthread_cond_broadcast(&goscr_changed);
@@ -152,7 +152,7 @@ static int call_limited(int (*checkpoint)(char **command), int (*go_on)(void), c
         free(c);
     } else {
         c->given_up = 1;
-        goscr_now.hangs++;
+        goscr_now.hanging++;
     }
     pthread_mutex_unlock(&goscr_lock);
     return result;
@@ -165,7 +165,7 @@ static int limited_go_on(void)
     int hangs;
 
     pthread_mutex_lock(&goscr_lock);
-    hangs = goscr_now.hangs;
+    hangs = goscr_now.hanging;
     pthread_mutex_unlock(&goscr_lock);
     /* One after the other: the function that saves may still use what this one would free. */
     return functions->go_on == NULL || hangs ? 0 : call_limited(NULL, functions->go_on, NULL);
@@ -178,9 +178,9 @@ static int ready(void)
     int r = goscr_quiet_ready(functions->checkpoint != NULL);
 
     pthread_mutex_lock(&goscr_lock);
-    if (goscr_now.hangs)
+    if (goscr_now.hanging)
         r = GOSCR_CR_STILL_RUNS;
-    else if (goscr_now.last)
+    else if (goscr_now.finalizing)
         r = GOSCR_CR_ENDS;
     pthread_mutex_unlock(&goscr_lock);
     return r;
@@ -462,16 +462,16 @@ static enum order own_order(int attends)
     pthread_mutex_lock(&goscr_lock);
     while (o == NOTHING) {
         /* First, since a program may wait for a turn nearly always. */
-        if (attends && !goscr_now.last && goscr_is_over(&next_look)) {
+        if (attends && !goscr_now.finalizing && goscr_is_over(&next_look)) {
             next_look = goscr_after(GOSCR_TICKS_A_LOOK * GOSCR_TICK_MS / 1000.0);
             pthread_mutex_unlock(&goscr_lock);
             if (goscr_cr_due())
                 o = goscr_can_order() ? ATTEND : NOTHING;
             pthread_mutex_lock(&goscr_lock);
         }
-        if (o == NOTHING && goscr_now.waiting)
+        if (o == NOTHING && goscr_now.waiting_threads)
             o = TURN;
-        else if (o == NOTHING && goscr_now.end)
+        else if (o == NOTHING && goscr_now.may_end)
             o = LAST;
         tick = goscr_after(GOSCR_TICK_MS / 1000.0);
         if (o == NOTHING)
@@ -523,7 +523,7 @@ static enum order received_order(void)
             return (enum order)m.order;
         pthread_mutex_lock(&goscr_lock);
         /* While the program waits, the order is about to come. */
-        tick = goscr_after((goscr_now.waiting || goscr_now.end ? 0.2 : GOSCR_TICK_MS) / 1000.0);
+        tick = goscr_after((goscr_now.waiting_threads || goscr_now.may_end ? 0.2 : GOSCR_TICK_MS) / 1000.0);
         pthread_cond_timedwait(&goscr_changed, &goscr_lock, &tick);
         pthread_mutex_unlock(&goscr_lock);
     }
@@ -534,11 +534,11 @@ static enum order received_order(void)
 static void give_turn(void)
 {
     pthread_mutex_lock(&goscr_lock);
-    while (!goscr_now.waiting)
+    while (!goscr_now.waiting_threads)
         goscr_wait_until(NULL);
-    goscr_now.turn = 1;
+    goscr_now.has_turn = 1;
     pthread_cond_broadcast(&goscr_changed);
-    while (goscr_now.turn)
+    while (goscr_now.has_turn)
         goscr_wait_until(NULL);
     pthread_mutex_unlock(&goscr_lock);
 }
@@ -551,15 +551,15 @@ static void turn(int begins)
         return;
     pthread_mutex_lock(&goscr_lock);
     if (begins) {
-        goscr_now.waiting++;
+        goscr_now.waiting_threads++;
         pthread_cond_broadcast(&goscr_changed);
-        while (!goscr_now.turn || taken)
+        while (!goscr_now.has_turn || taken)
             if (!goscr_stop_in_turn())
                 goscr_wait_and_lend();
-        goscr_now.waiting--;
+        goscr_now.waiting_threads--;
         taken = 1;
     } else if (taken) {
-        goscr_now.turn = taken = 0;
+        goscr_now.has_turn = taken = 0;
         pthread_cond_broadcast(&goscr_changed);
     }
     pthread_mutex_unlock(&goscr_lock);
@@ -573,12 +573,12 @@ static void *serve(void *unused)
     (void)unused;
     goscr_ours = 1;
     pthread_mutex_lock(&goscr_lock);
-    goscr_now.runs = !failed;
+    goscr_now.running = !failed;
     goscr_now.refused = failed;
     pthread_cond_broadcast(&goscr_changed);
-    while (!failed && goscr_now.go == 0)
+    while (!failed && goscr_now.may_begin == 0)
         goscr_wait_until(NULL);
-    failed = failed || goscr_now.go < 0;
+    failed = failed || goscr_now.may_begin < 0;
     pthread_mutex_unlock(&goscr_lock);
     while (!failed && m.order != LAST) {
         m.order = goscr_rank == 0 ? own_order(attends) : received_order();
@@ -589,7 +589,7 @@ static void *serve(void *unused)
             give_turn();
     }
     pthread_mutex_lock(&goscr_lock);
-    goscr_now.ended = 1;
+    goscr_now.server_ended = 1;
     pthread_cond_broadcast(&goscr_changed);
     pthread_mutex_unlock(&goscr_lock);
     return NULL;
@@ -613,13 +613,13 @@ static int make_thread(void)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&goscr_changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    goscr_now.runs = goscr_now.refused = goscr_now.go = goscr_now.ended = 0;
+    goscr_now.running = goscr_now.refused = goscr_now.may_begin = goscr_now.server_ended = 0;
     if (begin_thread(&goscr_server, serve, NULL) != 0)
         return 0;
     pthread_mutex_lock(&goscr_lock);
-    while (!goscr_now.runs && !goscr_now.refused)
+    while (!goscr_now.running && !goscr_now.refused)
         goscr_wait_until(NULL);
-    can = goscr_now.runs;
+    can = goscr_now.running;
     pthread_mutex_unlock(&goscr_lock);
     if (!can)
         pthread_join(goscr_server, NULL);
@@ -629,12 +629,12 @@ static int make_thread(void)
 static void let_begin(int all)
 {
     pthread_mutex_lock(&goscr_lock);
-    goscr_now.go = all ? 1 : -1;
+    goscr_now.may_begin = all ? 1 : -1;
     pthread_cond_broadcast(&goscr_changed);
     pthread_mutex_unlock(&goscr_lock);
     if (!all) {
         pthread_join(goscr_server, NULL);
-        goscr_now.runs = 0;
+        goscr_now.running = 0;
     }
 }
 
@@ -642,7 +642,7 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
 {
     int provided = MPI_THREAD_SINGLE, mine[3], all[3], can, lends;
 
-    if (goscr_now.runs)
+    if (goscr_now.running)
         return;
     PMPI_Comm_rank(MPI_COMM_WORLD, &goscr_rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &goscr_size);
@@ -679,13 +679,13 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
     goscr_cr_halts(halts);
 }
 
-int goscr_notify_runs(void) { return goscr_now.runs; }
+int goscr_notify_runs(void) { return goscr_now.running; }
 
 void goscr_notify_last(void)
 {
     pthread_mutex_lock(&goscr_lock);
-    if (goscr_now.runs) {
-        goscr_now.last = 1;
+    if (goscr_now.running) {
+        goscr_now.finalizing = 1;
         pthread_cond_broadcast(&goscr_changed);
     }
     pthread_mutex_unlock(&goscr_lock);
@@ -693,24 +693,24 @@ void goscr_notify_last(void)
 
 void goscr_notify_end(void)
 {
-    if (!goscr_now.runs || pthread_equal(pthread_self(), goscr_server))
+    if (!goscr_now.running || pthread_equal(pthread_self(), goscr_server))
         return;
     pthread_mutex_lock(&goscr_lock);
-    goscr_now.end = 1;
+    goscr_now.may_end = 1;
     if (goscr_ours) { /* SCR_HALT_EXIT=1: it does not return to goscr_notify_serve */
         goscr_now.finalized = 1;
         goscr_now.program = AWAY;
         goscr_now.job = NULL; /* neither does it to goscr_do_job */
-        goscr_now.does = 0;
+        goscr_now.doing_job = 0;
     }
     pthread_cond_broadcast(&goscr_changed);
-    while (!goscr_now.ended)
+    while (!goscr_now.server_ended)
         goscr_wait_and_lend();
     pthread_mutex_unlock(&goscr_lock);
     pthread_join(goscr_server, NULL);
     goscr_cr_turns(NULL);
     goscr_cr_halts(NULL);
-    goscr_now.runs = goscr_notify_polled = 0;
+    goscr_now.running = goscr_notify_polled = 0;
     goscr_quiet_beside = MPI_COMM_NULL;
     PMPI_Comm_free(&goscr_orders);
 }

@@ -567,8 +567,9 @@ static int are_apart(MPI_Comm over, const char *call)
         goscr_are_together();
         return 0;
     }
-    snprintf(why, sizeof why, "rank %d has begun fewer collective operations than others: the ranks were saved at different steps; "
-             "with SCR_CR_THREAD=0 they are not, or the functions bring them together by messages", first);
+    snprintf(why, sizeof why, "rank %d has begun fewer collective operations than others: the ranks were saved at different steps; %s", first,
+             goscr_notify_polled == GOSCR_IN_CALLS ? "if several threads of the program call MPI, the functions have to bring the ranks together by messages"
+                                                   : "with SCR_CR_THREAD=0 they are not, or the functions bring them together by messages");
     keep(call, why);
     if (first == goscr_rank)
         fprintf(stderr, "SCR: %s: %s\n", call, why);

@@ -27,27 +27,27 @@ extern double goscr_limit;     /* SCR_CR_LIMIT_SECONDS; 0: none */
 
 /* What the threads of this process tell each other, under the lock. */
 struct goscr_now {
-    int runs;    /* the thread */
-    int refused; /* ... by the system */
-    int go;      /* whether it may begin: 1, or -1 if other ranks have none */
-    int waiting; /* threads of the program that wait for a turn */
-    int turn;    /* one of them may call; then it has it */
-    int last;    /* the program is in MPI_Finalize */
-    int end;     /* ... and has called the library for the last time */
-    int finalized; /* ... in a checkpoint in which it serves: it does not return from it */
-    int halted;  /* the job has ended in a call that it has not made itself: SCR_HALT_EXIT=1 */
-    int hangs;   /* functions that have not returned in time, and run */
+    int running;         /* the server */
+    int refused;         /* ... by the system */
+    int may_begin;       /* whether the server may begin: 1, or -1 if other ranks have none */
+    int waiting_threads; /* threads of the program that wait for a turn */
+    int has_turn;        /* one of them may call */
+    int finalizing;      /* the program is in MPI_Finalize */
+    int may_end;         /* ... and has called the library for the last time: the server may end */
+    int finalized;       /* ... in a checkpoint in which it serves: it does not return from it */
+    int halted;          /* the job has ended in a call that it has not made itself: SCR_HALT_EXIT=1 */
+    int hanging;         /* functions that have not returned in time, and run */
     void (*job)(void *); /* for the program's thread to do; NULL: none */
     void *argument;      /* ... and what it is called with */
-    int does;            /* a thread of the program does the job */
-    int ended;           /* the server has */
+    int doing_job;       /* a thread of the program does the job */
+    int server_ended;
     const char *within;    /* the function that the program's thread is in */
     struct timespec until; /* ... and how long it may be */
     int late;              /* the function has taken longer than that */
     enum { AWAY, WANTED, CAME } program; /* the thread of the program */
-    int goes;      /* it has been sent on, to come again */
-    int waits;     /* ... and how often it has looked since, in calls that wait */
-    unsigned calls; /* how many calls it has begun while it was wanted */
+    int sent_on;           /* it has been sent on, to come again */
+    int looks;             /* ... and how often it has looked since, in calls that wait */
+    unsigned calls_begun;  /* while it was wanted */
 };
 extern struct goscr_now goscr_now;
 

@@ -72,11 +72,11 @@ static int come(const struct timespec *end)
         pthread_cond_broadcast(&goscr_changed); /* it may wait for its turn */
     }
     goscr_want_program(GOSCR_FOR_STOP, !gave_up);
-    while (goscr_now.program == WANTED && !goscr_now.last && !gave_up && (goscr_limit <= 0 || !goscr_is_over(end)) && !goscr_inside) {
+    while (goscr_now.program == WANTED && !goscr_now.finalizing && !gave_up && (goscr_limit <= 0 || !goscr_is_over(end)) && !goscr_inside) {
         tick = goscr_after(LOOK_MS / 1000.0);
         goscr_wait_until(&tick);
     }
-    if (goscr_now.last || (goscr_now.program == WANTED && !goscr_inside))
+    if (goscr_now.finalizing || (goscr_now.program == WANTED && !goscr_inside))
         state = LATE;
     else /* another thread of the program may be inside */
         state = goscr_now.program == CAME && !goscr_inside ? STOPPED : INSIDE;
@@ -105,7 +105,7 @@ void goscr_let_go(void)
 {
     pthread_mutex_lock(&goscr_lock);
     goscr_want_program(GOSCR_FOR_STOP, 0);
-    goscr_now.goes = 0;
+    goscr_now.sent_on = 0;
     goscr_now.program = AWAY;
     pthread_cond_broadcast(&goscr_changed);
     pthread_mutex_unlock(&goscr_lock);
@@ -117,8 +117,8 @@ static void send_on(void)
     pthread_mutex_lock(&goscr_lock);
     if (goscr_now.program == CAME) {
         goscr_now.program = WANTED;
-        goscr_now.goes = 1;
-        goscr_now.waits = 0;
+        goscr_now.sent_on = 1;
+        goscr_now.looks = 0;
         pthread_cond_broadcast(&goscr_changed);
     }
     pthread_mutex_unlock(&goscr_lock);
@@ -233,7 +233,7 @@ int goscr_come_together(void)
             own.state = LATE;
         goscr_by_mpi_thread(find_open, &own.open);
         pthread_mutex_lock(&goscr_lock);
-        own.calls = (int)(goscr_now.calls & 0xffffff);
+        own.calls = (int)(goscr_now.calls_begun & 0xffffff);
         pthread_mutex_unlock(&goscr_lock);
         if (sums(&own, &all) != 0 || all.state == LATE)
             return 0;
@@ -257,7 +257,7 @@ int goscr_come_together(void)
 static int stops(int again)
 {
     if (again)
-        return ++goscr_now.waits > LOOKS;
+        return ++goscr_now.looks > LOOKS;
     return !goscr_is_behind();
 }
 
@@ -276,9 +276,9 @@ int goscr_stop_in_turn(void)
 {
     if (goscr_now.program != WANTED || (goscr_lends && goscr_inside))
         return 0;
-    goscr_now.waiting--; /* SCR_HALT_EXIT=1: it may not return */
+    goscr_now.waiting_threads--; /* SCR_HALT_EXIT=1: it may not return */
     stop();
-    goscr_now.waiting++;
+    goscr_now.waiting_threads++;
     pthread_cond_broadcast(&goscr_changed);
     return 1;
 }
@@ -295,8 +295,8 @@ void goscr_notify_serve(int again)
     /* All ranks are about to complete a collective operation that has come to this. */
     if (goscr_now.program == WANTED && !(goscr_lends && goscr_inside)) {
         if (!again)
-            goscr_now.calls++;
-        if (!goscr_now.goes || stops(again))
+            goscr_now.calls_begun++;
+        if (!goscr_now.sent_on || stops(again))
             stop();
     }
     pthread_mutex_unlock(&goscr_lock);
