@@ -165,7 +165,7 @@ func (q *flushQuestion) aboutOne(list []prefix.Located, what string, id int) err
 			if err != nil {
 				return err
 			}
-			if err := (index{q.context, dir, false}).build(id); err != nil {
+			if err := newIndex(q.context, dir, false).build(id); err != nil {
 				return err
 			}
 		}

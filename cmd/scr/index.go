@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -90,18 +91,18 @@ If the dataset was flushed completely before the job died, it only enters it. Yo
 			if err != nil {
 				return err
 			}
-			x := index{c, path, *asJSON}
+			x := newIndex(c, path, *asJSON)
 			switch what {
 			case "add":
 				return x.add(*add)
 			case "build":
 				return x.build(*build)
 			case "drop":
-				return thenNext(x.err, path, x.drop(*drop))
+				return thenNext(x.err, path, x.file.drop(*drop))
 			case "drop-after":
-				return thenNext(x.err, path, x.dropAfter(*after))
+				return thenNext(x.err, path, x.file.dropAfter(*after))
 			case "current":
-				return thenNext(x.err, path, x.setCurrent(*current))
+				return thenNext(x.err, path, x.file.setCurrent(*current))
 			case "verify":
 				return x.verify(args)
 			case "expand":
@@ -114,11 +115,22 @@ If the dataset was flushed completely before the job died, it only enters it. Yo
 	},
 }
 
-// index holds the arguments of scr_index.
+// index makes and verifies datasets in a prefix directory, and prints what it has found.
 type index struct {
 	*context
 	dir  string
+	file indexFile
 	json bool
+}
+
+func newIndex(c *context, dir string, json bool) index {
+	return index{c, dir, indexFile{dir, c.warn("scr_index")}, json}
+}
+
+// indexFile finds the datasets of a prefix directory, and changes its index.
+type indexFile struct {
+	dir  string
+	warn func(error)
 }
 
 // listed is a dataset in JSON.
@@ -145,7 +157,7 @@ type listed struct {
 }
 
 // known returns the datasets of the index, and those that are in the cache only, newest first.
-func (x index) known() (list []listed, err error) {
+func (x indexFile) known() (list []listed, err error) {
 	i, err := x.read()
 	if err != nil {
 		return nil, err
@@ -154,7 +166,7 @@ func (x index) known() (list []listed, err error) {
 	places, err := prefix.Locations(x.dir)
 	if err != nil {
 		// The index can be read all the same.
-		x.warn("scr_index")(fmt.Errorf("the datasets in the cache are unknown: %w", err))
+		x.warn(fmt.Errorf("the datasets in the cache are unknown: %w", err))
 	}
 	entries := i.Entries()
 	for _, e := range entries {
@@ -224,7 +236,7 @@ func unflushed(places []string) string {
 }
 
 // read reads the index. A missing index is an error if there was one.
-func (x index) read() (*prefix.Index, error) {
+func (x indexFile) read() (*prefix.Index, error) {
 	if err := prefix.CheckIndex(x.dir); err != nil {
 		return nil, err
 	}
@@ -232,7 +244,7 @@ func (x index) read() (*prefix.Index, error) {
 }
 
 func (x index) list() error {
-	list, err := x.known()
+	list, err := x.file.known()
 	if err != nil {
 		return err
 	}
@@ -286,7 +298,7 @@ func (l listed) job() string {
 func (l listed) place() string { return cmp.Or(strings.Join(l.Place, ","), "-") }
 
 // change changes the index, which must have a dataset of the name.
-func (x index) change(name string, f func(*prefix.Index) error) error {
+func (x indexFile) change(name string, f func(*prefix.Index) error) error {
 	i, err := x.read()
 	if err != nil {
 		return err
@@ -303,7 +315,7 @@ func newestInCache(dir, name string) bool {
 	return err == nil && len(list) > 0 && list[0].Name == name && list[0].InCache && !list[0].InPrefix && list[0].Problem == ""
 }
 
-func (x index) unknown(name string) error {
+func (x indexFile) unknown(name string) error {
 	list, _ := prefix.Locations(x.dir) // what the commands cannot read is not in the message
 	if slices.ContainsFunc(list, func(l prefix.Located) bool { return l.Name == name && l.Is(prefix.InCache) }) {
 		return fmt.Errorf("dataset %q is only in the cache, and not in the index of %s; a run restarts from it with SCR_CURRENT=%s", name, x.dir, name)
@@ -311,7 +323,7 @@ func (x index) unknown(name string) error {
 	return fmt.Errorf("there is no dataset %q in the index of %s; scr_index --list shows all datasets", name, x.dir)
 }
 
-func (x index) drop(name string) error {
+func (x indexFile) drop(name string) error {
 	i, err := x.read()
 	if err != nil {
 		return err
@@ -336,7 +348,7 @@ func (x index) drop(name string) error {
 	})
 }
 
-func (x index) dropAfter(name string) error {
+func (x indexFile) dropAfter(name string) error {
 	return x.change(name, func(i *prefix.Index) error {
 		e, _ := i.Find(name)
 		i.RemoveAfter(e.ID)
@@ -347,7 +359,7 @@ func (x index) dropAfter(name string) error {
 	})
 }
 
-func (x index) setCurrent(name string) error {
+func (x indexFile) setCurrent(name string) error {
 	if newestInCache(x.dir, name) { // which withdraws a choice
 		return prefix.UpdateIndex(x.dir, func(i *prefix.Index) error { i.UnsetCurrent(); return nil })
 	}
@@ -357,9 +369,9 @@ func (x index) setCurrent(name string) error {
 		return prefix.Choose(i, x.dir, name, time.Now())
 	})
 	if err == nil && e.Replaced != nil {
-		x.warn("scr_index")(fmt.Errorf("dataset %d (%s): %s; a restart passes it over", e.ID, name, e.Why()))
+		x.warn(fmt.Errorf("dataset %d (%s): %s; a restart passes it over", e.ID, name, e.Why()))
 	} else if err == nil && !e.Complete {
-		x.warn("scr_index")(fmt.Errorf("dataset %d (%s) is not complete: a restart passes it over until scr_index --build %d has made it so", e.ID, name, e.ID))
+		x.warn(fmt.Errorf("dataset %d (%s) is not complete: a restart passes it over until scr_index --build %d has made it so", e.ID, name, e.ID))
 	}
 	return err
 }
@@ -429,11 +441,7 @@ type verified struct {
 }
 
 func (x index) verify(names []string) error {
-	i, err := x.read()
-	if err != nil {
-		return err
-	}
-	entries, err := x.chosen(i, names)
+	entries, err := x.file.chosen(names...)
 	if err != nil {
 		return err
 	}
@@ -451,7 +459,7 @@ func (x index) verify(names []string) error {
 		}
 		list = append(list, verified{e.ID, e.Name, v.Files, v.Bytes, v.Unknown, v.Problems})
 		if !x.json {
-			x.tell(list[len(list)-1])
+			list[len(list)-1].tell(x.out)
 		}
 	}
 	if x.json {
@@ -469,8 +477,11 @@ func (x index) verify(names []string) error {
 }
 
 // chosen returns the datasets of some names, or all that are complete.
-func (x index) chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
-	var entries []prefix.Entry
+func (x indexFile) chosen(names ...string) (entries []prefix.Entry, err error) {
+	i, err := x.read()
+	if err != nil {
+		return nil, err
+	}
 	if len(names) == 0 {
 		for _, e := range i.Entries() {
 			if e.Complete {
@@ -489,7 +500,7 @@ func (x index) chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
 	return entries, nil
 }
 
-func (x index) tell(v verified) {
+func (v verified) tell(out io.Writer) {
 	verdict := "ok"
 	if len(v.Problems) > 0 {
 		verdict = report.Count(len(v.Problems), "problem")
@@ -497,18 +508,14 @@ func (x index) tell(v verified) {
 	if v.Unknown > 0 {
 		verdict += fmt.Sprintf(", %s without a checksum to compare", report.Count(int(v.Unknown), "file"))
 	}
-	fmt.Fprintf(x.out, "%d %s: %s, %s: %s\n", v.ID, printable(v.Name), report.Count(int(v.Files), "file"), report.Bytes(v.Bytes), verdict)
+	fmt.Fprintf(out, "%d %s: %s, %s: %s\n", v.ID, printable(v.Name), report.Count(int(v.Files), "file"), report.Bytes(v.Bytes), verdict)
 	for _, p := range v.Problems {
-		fmt.Fprintf(x.out, "  %s\n", oneLine(errors.New(p)))
+		fmt.Fprintf(out, "  %s\n", oneLine(errors.New(p)))
 	}
 }
 
 func (x index) expand(name string) error {
-	i, err := x.read()
-	if err != nil {
-		return err
-	}
-	list, err := x.chosen(i, []string{name})
+	list, err := x.file.chosen(name)
 	if err != nil {
 		return err
 	}
