@@ -29,7 +29,7 @@ func (st *story) judgeRun(j job, number int) error {
 		return err
 	}
 	for _, f := range st.model.facts {
-		f.packs = f.packs || st.set.compress
+		f.prefix.packs = f.prefix.packs || st.set.compress
 	}
 	v := verdict{story: st, job: j, least: least, first: j.Next}
 	st.model.begins(st.nodes)
@@ -49,7 +49,7 @@ func (st *story) judgeRun(j job, number int) error {
 	}
 	if err == nil && !v.full && r.status == 0 {
 		for _, f := range st.model.facts {
-			f.checked = f.checked || f.ID >= v.first && f.stored
+			f.cache.checked = f.cache.checked || f.ID >= v.first && f.prefix.stored
 		}
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (st *story) judgeRun(j job, number int) error {
 // has had to flush.
 func (st *story) checkFlushed(first int, ended bool) error {
 	for _, f := range st.model.lastly(first, st.set, ended) {
-		if !f.stored && !st.excused(f) {
+		if !f.prefix.stored && !st.excused(f) {
 			return wrong("%v is not in the prefix directory, where it has to be by now", f.Version)
 		}
 	}
@@ -75,11 +75,11 @@ func (st *story) checkFlushed(first int, ended bool) error {
 func (st *story) excused(f *fact) bool {
 	newer := 0
 	for _, other := range st.model.facts {
-		if other.ID > f.ID && other.checkpoint() && (other.stored || other.complete) {
+		if other.ID > f.ID && other.checkpoint() && (other.prefix.stored || other.complete) {
 			newer++
 		}
 	}
-	return f.damaged || st.model.overtaken(f, st.set.prefixSize) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(session.Output)
+	return f.prefix.damaged || st.model.overtaken(f, st.set.prefixSize) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(session.Output)
 }
 
 // verdict is the judgement of one run.
@@ -245,9 +245,9 @@ func kindOf(flags session.Flags) string {
 // refused judges the failure of a call: Current needs a version that is there, and has not been replaced, and Delete
 // the list of its files.
 func (v *verdict) refused(call string, f *fact) error {
-	damaged := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return other.Name == f.Name && other.damaged })
+	damaged := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return other.Name == f.Name && other.prefix.damaged })
 	replaced := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return !other.failed && other.overwrites(f.Version) })
-	there := f.inCache(v.nodes) || f.stored && v.set.prefixSize == 0 && !replaced
+	there := f.inCache(v.nodes) || f.prefix.stored && v.set.prefixSize == 0 && !replaced
 	if !v.full && (call == "current" && there || call == "drop" || call == "delete" && !damaged) {
 		return wrong("%s of %v must not fail", call, f.Version)
 	}
@@ -259,7 +259,7 @@ func (v *verdict) refused(call string, f *fact) error {
 func (v *verdict) leaveAll() {
 	for _, f := range v.model.facts {
 		if f.ID < v.Next {
-			f.leaves()
+			f.cache.leave()
 		}
 	}
 }
@@ -282,8 +282,8 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.model.count = f.number
 		if cached = how == "from the cache" || how == "rebuilt"; cached {
 			for _, older := range v.model.facts { // it is the newest there, even if nobody had heard that it was complete
-				if older.ID < f.ID && f.cached == nil {
-					older.leaves()
+				if older.ID < f.ID && !f.cache.certain() {
+					older.cache.leave()
 				}
 			}
 		}
@@ -387,12 +387,13 @@ func (st *story) checkPrefix(keeps int) error {
 	}
 	before := map[*fact]bool{}
 	for _, f := range st.model.facts {
-		before[f], f.stored, f.placing = f.stored, false, false
+		before[f], f.prefix.stored = f.prefix.stored, false
 	}
 	for _, e := range x.Entries() {
 		if e.Placing > 0 && !e.Failed && e.Replaced == nil {
-			if f := st.model.newest(e.Name); f != nil && !f.damaged {
-				f.complete, f.stored, f.placing, f.arrived, f.compressed = true, true, true, true, e.Compressed()
+			if f := st.model.newest(e.Name); f != nil && !f.prefix.damaged {
+				f.complete = true
+				f.prefix.find(e.Compressed())
 			}
 		}
 		if !e.Complete || e.Failed {
@@ -402,13 +403,13 @@ func (st *story) checkPrefix(keeps int) error {
 		switch {
 		case f != nil && f.direct && !f.complete && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == f.Name && newer.ID > e.ID }):
 			// The program was writing over the files of e when it was killed, and f is that newer one.
-		case f != nil && !f.damaged:
-			f.stored, f.arrived, f.compressed = true, true, e.Compressed()
+		case f != nil && !f.prefix.damaged:
+			f.prefix.find(e.Compressed())
 			if l := st.model.left[f]; l != nil {
 				l.named = e.Retired != nil
 			}
 		case f != nil:
-			f.arrived = true // and has replaced others, although somebody has damaged something of it
+			f.prefix.arrived = true // and has replaced others, although somebody has damaged something of it
 		case f == nil && why != nil:
 			return wrong("the index has dataset %d (%s) as complete, which it is not: %v", e.ID, e.Name, why)
 		}
@@ -416,13 +417,13 @@ func (st *story) checkPrefix(keeps int) error {
 	kept := 0
 	for _, f := range slices.Backward(st.model.facts) {
 		limited := keeps > 0 && f.checkpoint() && !f.Flags.Has(session.Output) && kept >= keeps
-		if f.checkpoint() && (f.stored || before[f] || (f.complete || f.arrived || !f.failed) && (f.gone != "" || f.removing || f.damaged)) {
+		if f.checkpoint() && (f.prefix.stored || before[f] || (f.complete || f.prefix.arrived || !f.failed) && (f.gone != "" || f.removing || f.prefix.damaged)) {
 			kept++
 		}
-		if before[f] && !f.stored && !f.removing && !limited && !st.model.overtaken(f, keeps) {
+		if before[f] && !f.prefix.stored && !f.removing && !limited && !st.model.overtaken(f, keeps) {
 			return wrong("%v has vanished from the prefix directory", f.Version)
 		}
-		if before[f] && !f.stored && !f.removing && !f.damaged && st.model.stays(f) {
+		if before[f] && !f.prefix.stored && !f.removing && !f.prefix.damaged && st.model.stays(f) {
 			return wrong("%v has vanished from the prefix directory, and no run has restarted from it or a newer one", f.Version)
 		}
 	}
@@ -440,7 +441,7 @@ func (st *story) find(e prefix.Entry) (found *fact, why error) {
 		if err == nil {
 			return f, nil
 		}
-		damaged = damaged || f.damaged
+		damaged = damaged || f.prefix.damaged
 		why = errors.Join(why, fmt.Errorf("%v: %w", f.Version, err))
 	}
 	switch {

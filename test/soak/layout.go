@@ -81,9 +81,11 @@ func (l *layout) survives(nodes []string, exact bool) bool {
 }
 
 func (l *layout) isLost(rank int, nodes []string, exact bool) bool {
-	if l.lost[rank] || exact && len(l.places[rank]) > 1 {
-		return true
-	}
+	return l.lost[rank] || exact && len(l.places[rank]) > 1 || l.elsewhere(rank, nodes)
+}
+
+// elsewhere reports whether files of a rank may be on another node than these.
+func (l *layout) elsewhere(rank int, nodes []string) bool {
 	for node := range l.places[rank] {
 		if !slices.Contains(nodes, node) {
 			return true
@@ -110,5 +112,75 @@ func (l *layout) unsettle(nodes []string) {
 func (l *layout) damage(node string) {
 	for rank, places := range l.places {
 		l.lost[rank] = l.lost[rank] || places[node]
+	}
+}
+
+// cacheCopy is what is known of the files of a version in the cache.
+type cacheCopy struct {
+	layouts []*layout // they are certain to be there, in one of these; nil: they are not
+	former  []*layout // ... they were
+	nodes   []string  // on which each rank writes them
+	alone   []bool    // which ranks have no redundancy
+	checked bool      // a flush has computed the checksums of all files
+}
+
+func (c *cacheCopy) certain() bool { return c.layouts != nil }
+
+// survives reports whether all files are certain to be had on some nodes, see layout.survives.
+func (c *cacheCopy) survives(nodes []string, exact bool) bool {
+	for _, l := range c.layouts {
+		if !l.survives(nodes, exact) {
+			return false
+		}
+	}
+	return c.certain()
+}
+
+// needs reports whether files may be on another node than these.
+func (c *cacheCopy) needs(nodes []string) bool {
+	return slices.ContainsFunc(c.layouts, func(l *layout) bool {
+		for rank := range l.places {
+			if l.elsewhere(rank, nodes) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// unchecked returns the ranks on a node whose files have no checksum.
+func (c *cacheCopy) unchecked(node string) (ranks []int) {
+	for rank, alone := range c.alone {
+		if alone && !c.checked && c.nodes[rank] == node {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// complete updates the model when a run has written all files.
+func (c *cacheCopy) complete(l *layout) { c.layouts = []*layout{l} }
+
+// leave updates the model when the files may have left the cache.
+func (c *cacheCopy) leave() { c.former, c.layouts = append(c.former, c.layouts...), nil }
+
+// comeBack updates the model when the files are in the cache again: they never left it, or a run has fetched them.
+func (c *cacheCopy) comeBack(fetched *layout) { c.layouts = append(c.former, fetched) }
+
+func (c *cacheCopy) settle(nodes []string) {
+	for _, l := range c.layouts {
+		l.settle(nodes)
+	}
+}
+
+func (c *cacheCopy) unsettle(nodes []string) {
+	for _, l := range c.layouts {
+		l.unsettle(nodes)
+	}
+}
+
+func (c *cacheCopy) damage(node string) {
+	for _, l := range c.layouts {
+		l.damage(node)
 	}
 }

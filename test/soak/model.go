@@ -72,27 +72,35 @@ const (
 // fact is what is known of a version.
 type fact struct {
 	Version
-	number     int       // as a checkpoint
-	complete   bool      // CompleteOutput has succeeded
-	failed     bool      // ... or failed; neither: a kill came before it was told, and it may be complete
-	direct     bool      // the program has written it to the prefix directory
-	cached     []*layout // it is certain to be in the cache, in one of these layouts; nil: it is not
-	former     []*layout // ... it was
-	stored     bool      // it is certain to be in the prefix directory
-	placing    bool      // ... where its files are getting their names
-	arrived    bool      // it has been there at some time
-	compressed bool      // ... with compressed files
-	given      bool      // rule 4
-	gone       string    // rule 5: why
-	removing   bool      // ... somebody has begun to remove it
-	stray      bool      // a node that may have files of it was not in some run, so that it may come back
-	damaged    bool      // in the prefix directory
+	number   int    // as a checkpoint
+	complete bool   // CompleteOutput has succeeded
+	failed   bool   // ... or failed; neither: a kill came before it was told, and it may be complete
+	direct   bool   // the program has written it to the prefix directory
+	given    bool   // rule 4
+	gone     string // rule 5: why
+	removing bool   // ... somebody has begun to remove it
+	stray    bool   // a node that may have files of it was not in some run, so that it may come back
 
-	nodes   []string // on which each rank writes it
-	alone   []bool   // which of them have no redundancy
-	packs   bool     // a flush may compress it
-	checked bool     // a flush has computed the checksums of all its files in the cache
+	cache  cacheCopy
+	prefix prefixCopy
 }
+
+// prefixCopy is what is known of the files of a version in the prefix directory.
+type prefixCopy struct {
+	stored     bool // they are certain to be there
+	arrived    bool // they have been there at some time
+	compressed bool // ... compressed
+	packs      bool // a flush may compress them
+	damaged    bool
+}
+
+// find updates the model when all files were found.
+func (c *prefixCopy) find(compressed bool) {
+	c.stored, c.arrived, c.compressed = true, true, compressed
+}
+
+// damage updates the model when somebody has damaged the files, or the program writes over them.
+func (c *prefixCopy) damage() { c.stored, c.damaged = false, true }
 
 func (m *model) of(v *Version) *fact {
 	for _, f := range m.facts {
@@ -117,11 +125,11 @@ func (f *fact) promise(nodes []string, s settings, newest bool) string {
 	if !f.checkpoint() || f.given || f.gone != "" || f.removing || !f.complete {
 		return ""
 	}
-	if f.inCache(nodes) && (newest || !f.stored && !(f.damaged && f.arrived)) {
+	if f.inCache(nodes) && (newest || !f.prefix.stored && !(f.prefix.damaged && f.prefix.arrived)) {
 		return inCache
 	}
 	here := s.inPlace() || f.direct
-	if f.stored && (here && !f.compressed || !here && f.Ranks == len(nodes)) {
+	if f.prefix.stored && (here && !f.prefix.compressed || !here && f.Ranks == len(nodes)) {
 		return inPrefix
 	}
 	return ""
@@ -129,16 +137,7 @@ func (f *fact) promise(nodes []string, s settings, newest bool) string {
 
 // inCache reports whether a run on some nodes is certain to have it in its cache.
 func (f *fact) inCache(nodes []string) bool {
-	return f.Ranks == len(nodes) && f.survives(nodes, false)
-}
-
-func (f *fact) survives(nodes []string, exact bool) bool {
-	for _, l := range f.cached {
-		if !l.survives(nodes, exact) {
-			return false
-		}
-	}
-	return f.cached != nil
+	return f.Ranks == len(nodes) && f.cache.survives(nodes, false)
 }
 
 // least returns the checkpoint than which a run must not be offered an older one, nil if
@@ -160,9 +159,9 @@ func (m *model) replaceable(f *fact, nodes []string, s settings) bool {
 	return slices.ContainsFunc(m.facts, func(other *fact) bool {
 		usable := other.Ranks == len(nodes)
 		if s.inPlace() {
-			usable = !other.packs
+			usable = !other.prefix.packs
 		}
-		return other.overwrites(f.Version) && !other.arrived && !other.failed && !other.direct && !(usable && other.checkpoint())
+		return other.overwrites(f.Version) && !other.prefix.arrived && !other.failed && !other.direct && !(usable && other.checkpoint())
 	})
 }
 
@@ -189,7 +188,7 @@ func (m *model) alsoChosen() string {
 // between reports whether a checkpoint is newer than what a killed run was choosing, and only in the
 // cache: it leaves if the choice takes effect.
 func (m *model) between(f *fact) bool {
-	return f != nil && f.ID > m.choice.ID && !f.stored && !f.damaged
+	return f != nil && f.ID > m.choice.ID && !f.prefix.stored && !f.prefix.damaged
 }
 
 // chosen updates the model when nobody can tell any more whether the choice that a killed run was making has
@@ -198,46 +197,29 @@ func (m *model) chosen(nodes []string) {
 	defer func(count int) { m.count = count }(m.count) // that of what was offered
 	m.current(m.choice, nodes)
 	for _, f := range m.facts {
-		f.leaves()
+		f.cache.leave()
 	}
 	m.choice = nil
 }
 
 // leaving reports whether a version may be leaving the cache because of the choice that a killed run was making.
 func (m *model) leaving(f *fact) bool {
-	return m.choice != nil && (f.ID > m.choice.ID || m.choice.cached == nil)
+	return m.choice != nil && (f.ID > m.choice.ID || !m.choice.cache.certain())
 }
 
 // begins is what a run changes that begins on some nodes: it may migrate, rebuild and
 // delete files. If it comes to its end, ready follows.
 func (m *model) begins(nodes []string) {
 	for _, f := range m.facts {
-		if f.cached == nil {
-			continue
-		}
-		for _, l := range f.cached {
-			for _, places := range l.places {
-				for node := range places {
-					f.stray = f.stray || !slices.Contains(nodes, node)
-				}
-			}
-		}
-		if f.Ranks != len(nodes) {
-			continue
-		}
-		if !f.inCache(nodes) {
-			f.leaves()
-			continue
-		}
-		for _, l := range f.cached {
-			l.unsettle(nodes)
+		f.stray = f.stray || f.cache.needs(nodes)
+		switch {
+		case f.Ranks != len(nodes):
+		case f.inCache(nodes):
+			f.cache.unsettle(nodes)
+		default:
+			f.cache.leave()
 		}
 	}
-}
-
-// leaves updates the model when a checkpoint may have left the cache.
-func (f *fact) leaves() {
-	f.former, f.cached = append(f.former, f.cached...), nil
 }
 
 // ready updates the model when Init has succeeded: the newest checkpoint of the cache is rebuilt, if it could
@@ -245,13 +227,10 @@ func (f *fact) leaves() {
 // been that one all the same.
 func (m *model) ready(nodes []string) {
 	for _, f := range slices.Backward(m.facts) {
-		if !f.checkpoint() || f.Ranks != len(nodes) {
-			continue
+		if f.checkpoint() && f.Ranks == len(nodes) {
+			f.cache.settle(nodes)
+			break
 		}
-		for _, l := range f.cached {
-			l.settle(nodes)
-		}
-		break
 	}
 	m.count = 0
 }
@@ -263,20 +242,14 @@ func (m *model) restarted(f *fact, nodes []string, s settings) {
 	if f.direct || s.inPlace() || f.Ranks != len(nodes) {
 		return
 	}
-	if f.cached != nil {
-		for _, l := range f.cached { // it was not moved if storage was full in Init
-			l.settle(nodes)
+	if !f.cache.certain() {
+		// Was it in the cache after all, or was it fetched? Then others may have left for it.
+		for _, other := range m.facts {
+			other.cache.leave()
 		}
-		return
+		f.cache.comeBack(newLayout(nodes, s))
 	}
-	// Was it in the cache after all, or was it fetched? Then others may have left for it.
-	for _, other := range m.facts {
-		other.leaves()
-	}
-	f.cached = append(f.former, newLayout(nodes, s))
-	for _, l := range f.cached {
-		l.settle(nodes)
-	}
+	f.cache.settle(nodes) // it was not moved if storage was full in Init
 }
 
 func (m *model) giveUp(newest *fact) {
@@ -293,19 +266,20 @@ func (m *model) begin(v Version, nodes []string, s settings) {
 	kept := s.cacheSize < 2 && !s.direct()
 	for _, f := range slices.Backward(m.facts) {
 		// What can be fetched again leaves before a newer one that the run does not use, and a later one may be able to.
-		unused := f.stored && slices.ContainsFunc(m.facts, func(newer *fact) bool { return newer.ID > f.ID && !newer.failed && newer.cached == nil })
-		if f.cached != nil && (kept && !s.direct() || f.Ranks != v.Ranks || unused) {
-			f.leaves()
+		unused := f.prefix.stored && slices.ContainsFunc(m.facts, func(newer *fact) bool { return newer.ID > f.ID && !newer.failed && !newer.cache.certain() })
+		if f.cache.certain() && (kept && !s.direct() || f.Ranks != v.Ranks || unused) {
+			f.cache.leave()
 		}
-		kept = kept || f.cached != nil
+		kept = kept || f.cache.certain()
 		if s.direct() && v.overwrites(f.Version) {
-			f.stored, f.damaged = false, true // the program writes over its files
+			f.prefix.damage()
 		}
 	}
 	if v.checkpoint() && m.count != unknown {
 		m.count++
 	}
-	f := &fact{Version: v, number: m.count, direct: s.direct(), nodes: nodes, alone: newLayout(nodes, s).alone(), packs: s.compress}
+	f := &fact{Version: v, number: m.count, direct: s.direct(), prefix: prefixCopy{packs: s.compress},
+		cache: cacheCopy{nodes: nodes, alone: newLayout(nodes, s).alone()}}
 	m.facts = append(m.facts, f)
 	m.histories[f] = m.history
 }
@@ -313,7 +287,7 @@ func (m *model) begin(v Version, nodes []string, s settings) {
 // beginAnew updates the model when a run that is offered nothing begins its first version.
 func (m *model) beginAnew(next int) {
 	for _, f := range m.facts {
-		if m.left[f] == nil && f.ID < next && f.stored && f.checkpoint() {
+		if m.left[f] == nil && f.ID < next && f.prefix.stored && f.checkpoint() {
 			m.left[f] = &left{before: next}
 		}
 		if l := m.left[f]; l != nil {
@@ -352,7 +326,7 @@ func (m *model) outdone(f *fact) bool {
 		if n == unknown && m.histories[g] != m.histories[f] {
 			n = math.MaxInt
 		}
-		if g.checkpoint() && g.arrived && m.histories[g] != m.history {
+		if g.checkpoint() && g.prefix.arrived && m.histories[g] != m.history {
 			came[m.histories[g]] = max(came[m.histories[g]], n)
 		}
 	}
@@ -369,7 +343,7 @@ func (m *model) outdone(f *fact) bool {
 func (m *model) completed(f *fact, nodes []string, s settings) {
 	f.complete = true
 	if !f.direct && f.checkpoint() {
-		f.cached = []*layout{newLayout(nodes, s)}
+		f.cache.complete(newLayout(nodes, s))
 	}
 }
 
@@ -383,8 +357,8 @@ func (m *model) removed(name, done string, begun bool) {
 			continue
 		}
 		other := begun && m.histories[f] != m.history // it stays, if that is how the library sees it
-		f.leaves()
-		f.stored, f.removing = false, true
+		f.cache.leave()
+		f.prefix.stored, f.removing = false, true
 		if done != "" && l == nil && !other { // else it may have another name since
 			f.gone = done
 		}
@@ -394,15 +368,15 @@ func (m *model) removed(name, done string, begun bool) {
 // current updates the model when the program, in a run on some nodes, makes a version the current one:
 // where it is not certain to be in the cache, what is there may leave.
 func (m *model) current(f *fact, nodes []string) {
-	if f.cached == nil {
+	if !f.cache.certain() {
 		for _, other := range m.facts {
-			other.leaves()
+			other.cache.leave()
 		}
 	}
 	found := m.found(f, nodes)
 	for _, other := range m.facts {
 		if other.ID > found.ID {
-			other.leaves()
+			other.cache.leave()
 		}
 	}
 	m.giveUp(found)
@@ -418,7 +392,7 @@ func (m *model) found(f *fact, nodes []string) *fact {
 		if other.Name != f.Name {
 			continue
 		}
-		if f = other; f.stored || f.inCache(nodes) {
+		if f = other; f.prefix.stored || f.inCache(nodes) {
 			break
 		}
 	}
@@ -439,7 +413,7 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 			continue
 		}
 		due := f.direct || f.Flags.Has(session.Output) || f.checkpoint() && (s.flush == 1 || s.flush > 1 && f.number != unknown && f.number%s.flush == 0)
-		if due && (f.direct || !s.async || ended) || ended && i == newest && s.flush > 0 && f.cached != nil {
+		if due && (f.direct || !s.async || ended) || ended && i == newest && s.flush > 0 && f.cache.certain() {
 			list = append(list, f)
 		}
 	}
@@ -452,7 +426,7 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 func (m *model) flushed(by *fact, keeps int) {
 	for _, f := range m.facts {
 		if by.overwrites(f.Version) {
-			f.stored = false
+			f.prefix.stored = false
 		}
 	}
 	if keeps == 0 || !by.checkpoint() {
@@ -460,11 +434,11 @@ func (m *model) flushed(by *fact, keeps int) {
 	}
 	kept := 1
 	for _, f := range slices.Backward(m.facts) {
-		if f == by || !f.checkpoint() || !f.stored {
+		if f == by || !f.checkpoint() || !f.prefix.stored {
 			continue
 		}
 		if kept >= keeps && !f.Flags.Has(session.Output) { // an output counts, and stays
-			f.stored = false
+			f.prefix.stored = false
 		}
 		kept++
 	}
@@ -478,7 +452,7 @@ func (m *model) flushed(by *fact, keeps int) {
 func (m *model) overtaken(f *fact, keeps int) bool {
 	return slices.ContainsFunc(m.facts, func(other *fact) bool {
 		return other.overwrites(f.Version) &&
-			(other.arrived || other.removing || keeps > 0 && other.checkpoint() || !other.failed && m.overtaken(other, keeps))
+			(other.prefix.arrived || other.removing || keeps > 0 && other.checkpoint() || !other.failed && m.overtaken(other, keeps))
 	})
 }
 
@@ -492,11 +466,9 @@ func (m *model) newest(name string) *fact {
 	return nil
 }
 
-// lose updates the model when the storage of a node is lost.
+// lose updates the model when the storage of a node is lost, or a file there damaged.
 func (m *model) lose(node string) {
 	for _, f := range m.facts {
-		for _, l := range f.cached {
-			l.damage(node)
-		}
+		f.cache.damage(node)
 	}
 }

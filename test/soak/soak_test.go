@@ -173,9 +173,7 @@ func TestJudge_ChangedBits(t *testing.T) {
 				data[len(data)-1-i] ^= 4
 				must(t, os.WriteFile(path, data, 0o600))
 				must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
-				for _, l := range f.cached {
-					l.damage(st.nodes[rank])
-				}
+				f.cache.damage(st.nodes[rank])
 				if i < test.told && st.site.memory {
 					must(t, st.loosen(st.nodes[rank], path))
 				}

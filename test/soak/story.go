@@ -219,11 +219,7 @@ func (st *story) damageCache(random *rand.Rand, nodes []string) error {
 	}
 	st.tell("In the cache: %s: %s.", st.site.relative(path), how)
 	st.counts.Damaged++
-	for _, f := range st.model.facts {
-		for _, l := range f.cached {
-			l.damage(node)
-		}
-	}
+	st.model.lose(node)
 	if how == damages[0] && st.site.memory {
 		return st.loosen(node, path)
 	}
@@ -238,13 +234,10 @@ func (st *story) loosen(node, path string) error {
 		return err
 	}
 	for _, f := range st.model.facts {
-		if f.direct || f.checked {
+		if f.direct {
 			continue
 		}
-		for rank, alone := range f.alone {
-			if !alone || f.nodes[rank] != node {
-				continue
-			}
+		for _, rank := range f.cache.unchecked(node) {
 			for _, c := range contents(st.seed, f.Version, rank) {
 				if len(data) != len(c.data) || !strings.HasSuffix(path, "/"+c.name) {
 					continue
@@ -290,7 +283,7 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 		for rank := range f.Ranks {
 			for _, file := range contents(st.seed, f.Version, rank) {
 				// Before it has arrived, that is a file of another version.
-				hit = hit || (f.arrived || f.direct) && path == filepath.Join(st.site.prefix(), file.name)
+				hit = hit || (f.prefix.arrived || f.direct) && path == filepath.Join(st.site.prefix(), file.name)
 			}
 		}
 		for _, e := range x.Entries() {
@@ -301,7 +294,7 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 			}
 		}
 		if hit {
-			f.stored, f.damaged = false, true
+			f.prefix.damage()
 		}
 	}
 	return nil
@@ -340,7 +333,7 @@ func (st *story) scavenge(random *rand.Rand, all, lost []string) error {
 		f := st.model.newest(d.Name)
 		late := failed != nil && f != nil && strings.Contains(failed.Error(), "its files were replaced by") &&
 			slices.ContainsFunc(st.model.facts, func(newer *fact) bool { return newer.overwrites(f.Version) })
-		if failed != nil && f != nil && f.complete && f.survives(up, true) && !late && !st.model.leaving(f) {
+		if failed != nil && f != nil && f.complete && f.cache.survives(up, true) && !late && !st.model.leaving(f) {
 			return wrong("what is left of %v can be made whole, but the scavenge fails: %v\n%s", f.Version, failed, strings.Join(warnings, "\n"))
 		}
 		if d.Checkpoint && failed == nil {
