@@ -41,6 +41,26 @@ func (v Version) checkpoint() bool { return v.Flags.Has(session.Checkpoint) }
 // String is how a story calls it.
 func (v Version) String() string { return fmt.Sprintf("%s (version %d)", v.Name, v.ID) }
 
+// versions are those that the program of a job has begun. They say how it begins the next one.
+type versions struct {
+	Seed  uint64    // of their contents
+	Same  bool      // they have the same file names
+	Fresh bool      // a name is used once only
+	Known []Version // oldest first
+	Next  int       // id
+}
+
+// begin begins a version.
+func (vs *versions) begin(step int, flags session.Flags, ranks int) Version {
+	v := Version{ID: vs.Next, Step: step, Name: fmt.Sprintf("step.%d", step), Flags: flags, Ranks: ranks, Same: vs.Same}
+	if vs.Fresh {
+		v.Name = fmt.Sprintf("version.%d", v.ID)
+	}
+	vs.Known = append(vs.Known, v)
+	vs.Next++
+	return v
+}
+
 // file is what a program writes, below the prefix directory.
 type file struct {
 	name  string

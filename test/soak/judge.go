@@ -31,7 +31,7 @@ func (st *story) judgeRun(j job, number int) error {
 	for _, f := range st.model.facts {
 		f.prefix.packs = f.prefix.packs || st.set.compress
 	}
-	v := verdict{story: st, job: j, least: least, first: j.Next}
+	v := verdict{story: st, job: j, least: least, first: j.Versions.Next}
 	st.model.begins(st.nodes)
 	for _, e := range r.events {
 		if err = v.judge(e, r.said); err != nil {
@@ -96,7 +96,7 @@ type verdict struct {
 }
 
 // begun reports whether the run has begun a dataset.
-func (v *verdict) begun() bool { return v.next > v.Next }
+func (v *verdict) begun() bool { return v.next > v.Versions.Next }
 
 // fullAtInit reports whether the run could write nothing from its beginning.
 func (v *verdict) fullAtInit() bool { return v.full && v.Full.Phase == 0 }
@@ -258,7 +258,7 @@ func (v *verdict) refused(call string, f *fact) error {
 // has written.
 func (v *verdict) leaveAll() {
 	for _, f := range v.model.facts {
-		if f.ID < v.Next {
+		if f.ID < v.Versions.Next {
 			f.cache.leave()
 		}
 	}

@@ -22,14 +22,10 @@ import (
 // A job is one run of the program of a story. Its ranks are goroutines of one process,
 // which a kill ends with all its threads.
 type job struct {
-	Root  string
-	Seed  uint64
-	Nodes []string // where each rank runs
-	Env   []string // NAME=value
-	Known []Version
-	Next  int  // id of its first version
-	Same  bool // datasets have the same file names
-	Fresh bool // a name is used once only
+	Root     string
+	Nodes    []string // where each rank runs
+	Env      []string // NAME=value
+	Versions versions // before it
 
 	Reject int // so many checkpoints, which it could read, it says that it could not
 	Ops    []op
@@ -135,7 +131,8 @@ func runJob(text string) int {
 		}
 	}
 	_, err := local.Run(len(j.Nodes), opt, func(world mpi.Comm) error {
-		p := program{job: j, rank: world.Rank(), world: world, phase: &phase, next: j.Next, known: slices.Clone(j.Known)}
+		p := program{job: j, rank: world.Rank(), world: world, phase: &phase}
+		p.Versions.Known = slices.Clone(j.Versions.Known)
 		err := p.run()
 		if err == nil {
 			return nil
@@ -167,8 +164,6 @@ type program struct {
 	s     *session.Session
 	dying bool // the op in which it may die
 	step  int
-	next  int
-	known []Version
 }
 
 // environment is what a rank on a node has.
@@ -302,7 +297,7 @@ func (p *program) restart() error {
 // read finds out which version of a name it is that all ranks have, every byte of it.
 func (p *program) read(name string) (Version, error) {
 	var list []Version
-	for _, v := range slices.Backward(p.known) {
+	for _, v := range slices.Backward(p.Versions.Known) {
 		if v.Name == name && v.checkpoint() {
 			list = append(list, v)
 		}
@@ -334,7 +329,7 @@ func (p *program) read(name string) (Version, error) {
 // version are dealt to those that read it.
 func (p *program) compare(v Version) error {
 	for rank := p.rank; rank < v.Ranks; rank += p.world.Size() {
-		for _, f := range contents(p.Seed, v, rank) {
+		for _, f := range contents(p.Versions.Seed, v, rank) {
 			path, err := p.s.Route(filepath.Join(p.Root, "prefix", f.name))
 			if err == nil {
 				err = f.compare(path)
@@ -356,11 +351,11 @@ func (p *program) do(o op) error {
 		return p.write(o)
 	}
 	call := map[string]func(string) error{"delete": p.s.Delete, "drop": p.s.Drop, "current": p.s.Current}[o.What]
-	at := len(p.known) - 1 - o.Back
+	at := len(p.Versions.Known) - 1 - o.Back
 	if at < 0 {
 		return nil
 	}
-	v := p.known[at]
+	v := p.Versions.Known[at]
 	p.tell(o.What, &v, "")
 	err := call(v.Name)
 	if p.interrupted(err) {
@@ -377,13 +372,7 @@ func (p *program) do(o op) error {
 // write writes a dataset.
 func (p *program) write(o op) error {
 	p.step++
-	v := Version{ID: p.next, Step: p.step, Flags: flagsOf[o.What], Ranks: p.world.Size(), Same: p.Same}
-	p.next++
-	v.Name = fmt.Sprintf("step.%d", p.step)
-	if p.Fresh {
-		v.Name = fmt.Sprintf("version.%d", v.ID)
-	}
-	p.known = append(p.known, v)
+	v := p.Versions.begin(p.step, flagsOf[o.What], p.world.Size())
 	p.tell("begin", &v, "")
 	err := p.writeAs(o, v)
 	if err == nil && o.What == "spoiled" {
@@ -408,7 +397,7 @@ func (p *program) writeAs(o op, v Version) error {
 		return fmt.Errorf("StartOutput: %w", err)
 	}
 	var failed error
-	for _, f := range contents(p.Seed, v, p.rank) {
+	for _, f := range contents(p.Versions.Seed, v, p.rank) {
 		path, err := p.s.Route(filepath.Join(p.Root, "prefix", f.name))
 		if err == nil {
 			err = f.write(path)
@@ -420,7 +409,7 @@ func (p *program) writeAs(o op, v Version) error {
 	if failed != nil && !p.Lenient {
 		return failed
 	}
-	valid := failed == nil && !(o.What == "spoiled" && p.rank == p.next%p.world.Size())
+	valid := failed == nil && !(o.What == "spoiled" && p.rank == p.Versions.Next%p.world.Size())
 	if err := p.s.CompleteOutput(valid); err != nil {
 		return fmt.Errorf("CompleteOutput: %w", err)
 	}

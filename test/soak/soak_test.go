@@ -207,8 +207,8 @@ func begin(t *testing.T, s settings) *story {
 }
 
 func (st *story) jobOf(ops ...op) job {
-	return job{Root: st.site.root, Seed: st.seed, Nodes: st.nodes, Env: st.set.environment(), Known: st.model.known(), Next: st.next,
-		Fresh: true, Ops: ops}
+	return job{Root: st.site.root, Nodes: st.nodes, Env: st.set.environment(), Ops: ops,
+		Versions: versions{Seed: st.seed, Fresh: true, Known: st.model.known(), Next: st.next}}
 }
 
 // largest is the path of the largest file of the newest version in the prefix directory.

@@ -352,8 +352,8 @@ func result(err error) string {
 
 // draw draws what a run does.
 func (st *story) draw(random *rand.Rand, last bool) job {
-	j := job{Root: st.site.root, Seed: st.seed, Nodes: st.nodes, Env: st.set.environment(), Known: st.model.known(), Next: st.next,
-		Same: st.same, Fresh: st.fresh}
+	j := job{Root: st.site.root, Nodes: st.nodes, Env: st.set.environment(),
+		Versions: versions{Seed: st.seed, Same: st.same, Fresh: st.fresh, Known: st.model.known(), Next: st.next}}
 	for range 1 + random.IntN(5) {
 		what := "checkpoint"
 		if n := random.IntN(30); n < 12 {
@@ -365,13 +365,13 @@ func (st *story) draw(random *rand.Rand, last bool) job {
 		j.Reject = 1
 	}
 	phase := random.IntN(len(j.Ops) + 2)
-	if len(j.Known) == 0 {
+	if len(j.Versions.Known) == 0 {
 		phase = len(j.Ops)
 	}
 	switch n := random.IntN(20); {
 	case n < 9:
 		j.Kill = &kill{Phase: phase, At: logUniform(random, 800), Dead: true}
-	case n < 12 && len(j.Known) > 0:
+	case n < 12 && len(j.Versions.Known) > 0:
 		j.Kill = &kill{At: logUniform(random, 6000)}
 	}
 	j.End = random.IntN(3) > 0
@@ -381,7 +381,7 @@ func (st *story) draw(random *rand.Rand, last bool) job {
 		j.Lenient = true
 	}
 	if j.Kill == nil && j.Full == nil { // from numbers of its own: a seed keeps the rest of its story
-		j.Recover = st.drawRecovery(st.random(1000+j.Next), len(j.Ops))
+		j.Recover = st.drawRecovery(st.random(1000+j.Versions.Next), len(j.Ops))
 	}
 	return j
 }
