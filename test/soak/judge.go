@@ -18,12 +18,10 @@ func (st *story) run(random *rand.Rand, number int, last bool) error {
 
 // judgeRun plays a run, and judges it.
 func (st *story) judgeRun(j job, number int) error {
-	st.tell("Run %d: %s, %s.", number, placement(st.nodes), st.set)
+	st.tell("Run %d: %v.", number, st.launch)
 	st.counts.Runs++
-	least, where := st.model.least(st.nodes, st.set)
-	if least != nil {
-		st.tell("  It must be offered %v, which is %s, or a newer one%s.", least.Version, where, st.model.alsoChosen())
-	}
+	v := verdict{transcript: &st.transcript, launch: &st.launch, model: st.model, story: st, job: j, first: j.Versions.Next}
+	v.expect("It")
 	r, err := j.start()
 	if err != nil {
 		return err
@@ -31,7 +29,6 @@ func (st *story) judgeRun(j job, number int) error {
 	for _, f := range st.model.facts {
 		f.prefix.packs = f.prefix.packs || st.set.compress
 	}
-	v := verdict{story: st, job: j, least: least, first: j.Versions.Next}
 	st.model.begins(st.nodes)
 	for _, e := range r.events {
 		if err = v.judge(e, r.said); err != nil {
@@ -82,24 +79,35 @@ func (st *story) excused(f *fact) bool {
 	return f.prefix.damaged || st.model.overtaken(f, st.set.prefixSize) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(session.Output)
 }
 
-// verdict is the judgement of one run.
+// verdict is the judgement of one run: what has happened in it, and what must come.
 type verdict struct {
-	*story
-	job
-	least  *fact
-	first  int  // version that the run has to flush if it is due: from its last recovery on
-	full   bool // writes fail
-	ended  bool
-	failed string // the error of a call
+	*transcript
+	*launch
+	model *model
+	story *story
+	job   job
 
-	call string // Delete, Drop or Current that is under way
+	least  *fact  // it must be offered this one, or a newer one
+	first  int    // version that the run has to flush if it is due: from its last recovery on
+	full   bool   // writes fail
+	ended  bool   // with Finalize
+	failed string // the error of a call
+	call   string // Delete, Drop or Current that is under way
+}
+
+// expect finds out what the run must be offered.
+func (v *verdict) expect(who string) {
+	where := ""
+	if v.least, where = v.model.least(v.nodes, v.set); v.least != nil {
+		v.tell("  %s must be offered %v, which is %s, or a newer one%s.", who, v.least.Version, where, v.model.alsoChosen())
+	}
 }
 
 // begun reports whether the run has begun a dataset.
-func (v *verdict) begun() bool { return v.next > v.Versions.Next }
+func (v *verdict) begun() bool { return v.story.next > v.job.Versions.Next }
 
 // fullAtInit reports whether the run could write nothing from its beginning.
-func (v *verdict) fullAtInit() bool { return v.full && v.Full.Phase == 0 }
+func (v *verdict) fullAtInit() bool { return v.full && v.job.Full.Phase == 0 }
 
 // judge judges an event and has the model learn from it.
 func (v *verdict) judge(e event, said string) error {
@@ -113,7 +121,7 @@ func (v *verdict) judge(e event, said string) error {
 			}
 			v.model.none = false
 			m.begin(*e.Version, v.nodes, v.set)
-			v.next = e.Version.ID + 1
+			v.story.next = e.Version.ID + 1
 			if v.fullAtInit() {
 				v.leaveAll() // what could not be moved or rebuilt leaves now
 			}
@@ -128,7 +136,7 @@ func (v *verdict) judge(e event, said string) error {
 	case "full":
 		v.full = true
 		v.counts.Full++
-		v.tell("  From now on every write of %d bytes or more fails: %v.", v.Full.Least, v.Full.Errno)
+		v.tell("  From now on every write of %d bytes or more fails: %v.", v.job.Full.Least, v.job.Full.Errno)
 	case "ready":
 		if v.fullAtInit() {
 			m.count = 0
@@ -188,10 +196,10 @@ func (v *verdict) judge(e event, said string) error {
 		clear(m.left) // it continues from one of that name, of whichever history
 		m.none, m.history = false, m.histories[m.newest(f.Name)]
 	case "died":
-		r := v.Recover
+		r := v.job.Recover
 		v.tell("  Rank %d dies at operation %d; a new one on node %s takes its place.", r.Rank, r.At, r.Node)
 		if r.Lost {
-			if err := v.lose([]string{v.nodes[r.Rank]}); err != nil {
+			if err := v.story.lose([]string{v.nodes[r.Rank]}); err != nil {
 				return err
 			}
 		}
@@ -222,11 +230,8 @@ func (v *verdict) recovers() {
 			v.model.flushed(f, v.set.prefixSize)
 		}
 	}
-	v.first, v.model.none = v.next, false
-	where := ""
-	if v.least, where = v.model.least(v.nodes, v.set); v.least != nil {
-		v.tell("  Then it must be offered %v, which is %s, or a newer one%s.", v.least.Version, where, v.model.alsoChosen())
-	}
+	v.first, v.model.none = v.story.next, false
+	v.expect("Then it")
 	v.model.begins(v.nodes)
 }
 
@@ -258,7 +263,7 @@ func (v *verdict) refused(call string, f *fact) error {
 // has written.
 func (v *verdict) leaveAll() {
 	for _, f := range v.model.facts {
-		if f.ID < v.Versions.Next {
+		if f.ID < v.job.Versions.Next {
 			f.cache.leave()
 		}
 	}
@@ -338,13 +343,13 @@ func (v *verdict) end(r *ran) error {
 		return wrong("the run hangs: %s", r.hangs)
 	case crashed(r.said):
 		return wrong("the run has crashed")
-	case r.status == statusKilled && v.Kill != nil:
+	case r.status == statusKilled && v.job.Kill != nil:
 		v.counts.Kills++
 		how := "each rank ends at its next message"
-		if v.Kill.Dead {
-			how = fmt.Sprintf("message %d from phase %d of %d on", v.Kill.At, v.Kill.Phase, len(v.Ops)+1)
+		if v.job.Kill.Dead {
+			how = fmt.Sprintf("message %d from phase %d of %d on", v.job.Kill.At, v.job.Kill.Phase, len(v.job.Ops)+1)
 		} else {
-			how = fmt.Sprintf("message %d, %s", v.Kill.At, how)
+			how = fmt.Sprintf("message %d, %s", v.job.Kill.At, how)
 		}
 		v.tell("  It is killed (%s).", how)
 		return nil
@@ -359,7 +364,7 @@ func (v *verdict) end(r *ran) error {
 	case !v.ended:
 		v.tell("  It ends without Finalize.")
 	}
-	v.disturbed = false
+	v.story.disturbed = false
 	return nil
 }
 

@@ -77,7 +77,13 @@ func (s settings) String() string {
 	return strings.Join(list, " ")
 }
 
-// placement says on which node each rank is: "a a b b".
-func placement(nodes []string) string {
-	return fmt.Sprintf("%d ranks on nodes %s", len(nodes), strings.Join(nodes, " "))
+// launch is how a run is started.
+type launch struct {
+	nodes []string // on which each rank is
+	set   settings
+}
+
+// String returns it as text for a story, which has the nodes in the order of ranks: "a a b b".
+func (l launch) String() string {
+	return fmt.Sprintf("%d ranks on nodes %s, %v", len(l.nodes), strings.Join(l.nodes, " "), l.set)
 }

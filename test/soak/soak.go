@@ -20,7 +20,7 @@
 //	site.go      the directories of a job, and what happens to them between runs
 //	start.go     a run, as a process
 //	program.go   ... what it does
-//	settings.go  its parameters
+//	settings.go  how it is started: nodes and parameters
 //	contents.go  the files that it writes
 package main
 
@@ -146,7 +146,7 @@ func runSeed(seed uint64) (c counts, told string, err error) {
 		return c, "", err
 	}
 	defer s.close()
-	st := &story{seed: seed, site: s, model: newModel(), counts: counts{Jobs: 1, Restarts: map[string]int{}}}
+	st := &story{seed: seed, site: s, model: newModel(), transcript: transcript{counts: counts{Jobs: 1, Restarts: map[string]int{}}}}
 	if err = st.play(); err != nil {
 		st.counts.Failures++
 	}

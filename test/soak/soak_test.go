@@ -202,8 +202,8 @@ func begin(t *testing.T, s settings) *story {
 	site, err := newSite()
 	must(t, err)
 	t.Cleanup(site.close)
-	return &story{seed: 1, site: site, model: newModel(), fresh: true, next: 1, set: s, nodes: []string{"a", "b", "c", "d"},
-		counts: counts{Restarts: map[string]int{}}}
+	return &story{seed: 1, site: site, model: newModel(), fresh: true, next: 1,
+		launch: launch{[]string{"a", "b", "c", "d"}, s}, transcript: transcript{counts: counts{Restarts: map[string]int{}}}}
 }
 
 func (st *story) jobOf(ops ...op) job {

@@ -17,20 +17,28 @@ import (
 // A story is what happens to one job: runs, and what happens between them. It is drawn
 // step by step from the seed, and told in lines.
 type story struct {
+	transcript
+	launch // the last one
 	seed   uint64
 	site   *site
 	model  *model
-	lines  []string
-	counts counts
 
 	same, fresh bool
-	nodes       []string // of the ranks of the last run
-	set         settings // of the last run
-	before      string   // what it has said
-	flipped     bool     // one bit is wrong in the prefix directory: only a run that copies the file sees it
-	spares      int      // names of nodes that were used
-	next        int      // version
-	disturbed   bool     // flush.scr is damaged, until the next run
+	before      string // what the last run has said
+	flipped     bool   // one bit is wrong in the prefix directory: only a run that copies the file sees it
+	spares      int    // names of nodes that were used
+	next        int    // version
+	disturbed   bool   // flush.scr is damaged, until the next run
+}
+
+// transcript is what is printed of a story.
+type transcript struct {
+	lines  []string
+	counts counts
+}
+
+func (t *transcript) tell(format string, args ...any) {
+	t.lines = append(t.lines, fmt.Sprintf(format, args...))
 }
 
 // failure is what is wrong.
@@ -39,10 +47,6 @@ type failure struct{ text string }
 func (f *failure) Error() string { return f.text }
 
 func wrong(format string, args ...any) error { return &failure{fmt.Sprintf(format, args...)} }
-
-func (st *story) tell(format string, args ...any) {
-	st.lines = append(st.lines, fmt.Sprintf(format, args...))
-}
 
 // play plays the story of a seed at a site. The error is a *failure if the library has done wrong.
 func (st *story) play() error {

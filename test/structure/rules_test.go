@@ -34,7 +34,6 @@ var exceptions = []exception{
 	{"internal/job/run.Loop", "fields", 25},
 	{"internal/job/run.Loop", "methods", 105},
 	{"internal/prefix/snapshot.Record", "fields", 22},
-	{"test/soak.verdict", "fields", 31},
 	{"internal/session.Session", "methods", 102},
 }
 
