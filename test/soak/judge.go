@@ -123,7 +123,7 @@ func (v *verdict) judge(e event, said string) error {
 			m.begin(*e.Version, v.nodes, v.set)
 			v.story.next = e.Version.ID + 1
 			if v.fullAtInit() {
-				v.leaveAll() // what could not be moved or rebuilt leaves now
+				m.leave(0, v.job.Versions.Next-1) // what could not be moved or rebuilt leaves now
 			}
 		}
 		if f = m.of(e.Version); f == nil {
@@ -259,16 +259,6 @@ func (v *verdict) refused(call string, f *fact) error {
 	return nil
 }
 
-// leaveAll updates the model when nothing in the cache is certain any more but what the run
-// has written.
-func (v *verdict) leaveAll() {
-	for _, f := range v.model.facts {
-		if f.ID < v.job.Versions.Next {
-			f.cache.leave()
-		}
-	}
-}
-
 // offered judges which checkpoint a run is offered.
 func (v *verdict) offered(f *fact, said string) error {
 	v.model.none = f == nil
@@ -285,12 +275,8 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.tell("  It is offered %v, %s: every byte is right.", f.Version, how)
 		v.counts.Restarts[how]++
 		v.model.count = f.number
-		if cached = how == "from the cache" || how == "rebuilt"; cached {
-			for _, older := range v.model.facts { // it is the newest there, even if nobody had heard that it was complete
-				if older.ID < f.ID && !f.cache.certain() {
-					older.cache.leave()
-				}
-			}
+		if cached = how == "from the cache" || how == "rebuilt"; cached && !f.cache.certain() {
+			v.model.leave(0, f.ID-1) // it is the newest there, even if nobody had heard that it was complete
 		}
 		again := v.model.choice != nil && f.Name == v.model.choice.Name && f.gone == "rejected"
 		if f.gone != "" && !f.stray && !again {
@@ -355,7 +341,7 @@ func (v *verdict) end(r *ran) error {
 		return nil
 	case r.status == statusFailed && v.full:
 		if v.fullAtInit() {
-			v.leaveAll() // also what was to be fetched again, for want of room to rebuild it
+			v.model.leave(0, v.job.Versions.Next-1) // also what was to be fetched again, for want of room to rebuild it
 		}
 		v.tell("  It ends: %s.", v.failed)
 		return nil

@@ -69,7 +69,7 @@ func (l *layout) survives(nodes []string, exact bool) bool {
 	for i, set := range l.sets {
 		lost := 0
 		for _, rank := range set {
-			if l.isLost(rank, nodes, exact) {
+			if l.lost[rank] || exact && len(l.places[rank]) > 1 || l.elsewhere(rank, nodes) {
 				lost++
 			}
 		}
@@ -78,10 +78,6 @@ func (l *layout) survives(nodes []string, exact bool) bool {
 		}
 	}
 	return true
-}
-
-func (l *layout) isLost(rank int, nodes []string, exact bool) bool {
-	return l.lost[rank] || exact && len(l.places[rank]) > 1 || l.elsewhere(rank, nodes)
 }
 
 // elsewhere reports whether files of a rank may be on another node than these.
@@ -128,24 +124,18 @@ func (c *cacheCopy) certain() bool { return c.layouts != nil }
 
 // survives reports whether all files are certain to be had on some nodes, see layout.survives.
 func (c *cacheCopy) survives(nodes []string, exact bool) bool {
-	for _, l := range c.layouts {
-		if !l.survives(nodes, exact) {
-			return false
-		}
-	}
-	return c.certain()
+	lost := func(l *layout) bool { return !l.survives(nodes, exact) }
+	return c.certain() && !slices.ContainsFunc(c.layouts, lost)
 }
 
-// needs reports whether files may be on another node than these.
-func (c *cacheCopy) needs(nodes []string) bool {
-	return slices.ContainsFunc(c.layouts, func(l *layout) bool {
+// elsewhere reports whether files may be on another node than these.
+func (c *cacheCopy) elsewhere(nodes []string) (found bool) {
+	for _, l := range c.layouts {
 		for rank := range l.places {
-			if l.elsewhere(rank, nodes) {
-				return true
-			}
+			found = found || l.elsewhere(rank, nodes)
 		}
-		return false
-	})
+	}
+	return found
 }
 
 // unchecked returns the ranks on a node whose files have no checksum.

@@ -196,9 +196,7 @@ func (m *model) between(f *fact) bool {
 func (m *model) chosen(nodes []string) {
 	defer func(count int) { m.count = count }(m.count) // that of what was offered
 	m.current(m.choice, nodes)
-	for _, f := range m.facts {
-		f.cache.leave()
-	}
+	m.leave(0, math.MaxInt)
 	m.choice = nil
 }
 
@@ -211,7 +209,7 @@ func (m *model) leaving(f *fact) bool {
 // delete files. If it comes to its end, ready follows.
 func (m *model) begins(nodes []string) {
 	for _, f := range m.facts {
-		f.stray = f.stray || f.cache.needs(nodes)
+		f.stray = f.stray || f.cache.elsewhere(nodes)
 		switch {
 		case f.Ranks != len(nodes):
 		case f.inCache(nodes):
@@ -244,12 +242,19 @@ func (m *model) restarted(f *fact, nodes []string, s settings) {
 	}
 	if !f.cache.certain() {
 		// Was it in the cache after all, or was it fetched? Then others may have left for it.
-		for _, other := range m.facts {
-			other.cache.leave()
-		}
+		m.leave(0, math.MaxInt)
 		f.cache.comeBack(newLayout(nodes, s))
 	}
 	f.cache.settle(nodes) // it was not moved if storage was full in Init
+}
+
+// leave updates the model when the versions from one up to another may have left the cache.
+func (m *model) leave(first, last int) {
+	for _, f := range m.facts {
+		if first <= f.ID && f.ID <= last {
+			f.cache.leave()
+		}
+	}
 }
 
 func (m *model) giveUp(newest *fact) {
@@ -369,16 +374,10 @@ func (m *model) removed(name, done string, begun bool) {
 // where it is not certain to be in the cache, what is there may leave.
 func (m *model) current(f *fact, nodes []string) {
 	if !f.cache.certain() {
-		for _, other := range m.facts {
-			other.cache.leave()
-		}
+		m.leave(0, math.MaxInt)
 	}
 	found := m.found(f, nodes)
-	for _, other := range m.facts {
-		if other.ID > found.ID {
-			other.cache.leave()
-		}
-	}
+	m.leave(found.ID+1, math.MaxInt)
 	m.giveUp(found)
 	if m.count = f.number; !f.checkpoint() || found != f {
 		m.count = unknown
