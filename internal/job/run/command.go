@@ -47,18 +47,6 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	return launch, err
 }
 
-// up returns the nodes of the allocation that are not down.
-func (l *Loop) up() []string { return hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)) }
-
-// used returns the nodes on which the next run starts, as far as goscr decides that.
-func (l *Loop) used() []string {
-	up := l.up()
-	if needed, _, err := l.Needed(l.alloc.nodes); err == nil && needed < len(up) {
-		up = up[:needed]
-	}
-	return up
-}
-
 // program returns the program with its arguments, which follow Argv: that of a restart,
 // if there is a checkpoint, else that of a first start.
 func (l *Loop) program(newest prefix.Progress) []string {

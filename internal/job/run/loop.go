@@ -41,21 +41,12 @@ type Loop struct {
 	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
 	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
-	alloc     allocation
+	alloc     *allocation
 	past      history
 	ladder    recovery.Ladder
 	next      placement
 	foresight foresight
 	move      *migrating // the migration that is under way, nil: none
-}
-
-// allocation has the properties of the job's allocation.
-type allocation struct {
-	id    string            // of the job
-	nodes []string          // all nodes
-	slots map[string]int    // slots of nodes, from the host file
-	end   time.Time         // zero: not known
-	down  map[string]string // nodes that are no longer used, with the reason
 }
 
 // placement is where the next run is to be started.
@@ -67,17 +58,15 @@ type placement struct {
 
 // history records events since the loop began.
 type history struct {
-	migrations   int               // number of runs that were ended for a migration
-	asked        string            // the checkpoint from which the program has asked to be started again; "": it has not
-	from         string            // the one from which it is, until a run has completed a checkpoint
-	pastCurrent  bool              // runs do not begin at the checkpoint of SCR_CURRENT any more
-	status       int               // exit status of the last run; 1 before the first
-	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
-	failed       string            // the node on which the first process of the last run died; "": not known
-	suspect      map[string]string // nodes that should not be used if others can, with the reason
-	longestStart time.Duration     // the longest time that a run has taken to call SCR_Init
-	signal       os.Signal         // signal that has asked to end the job
-	haltAtOnce   bool              // scr_halt --immediate has asked to end it
+	migrations   int           // number of runs that were ended for a migration
+	asked        string        // the checkpoint from which the program has asked to be started again; "": it has not
+	from         string        // the one from which it is, until a run has completed a checkpoint
+	pastCurrent  bool          // runs do not begin at the checkpoint of SCR_CURRENT any more
+	status       int           // exit status of the last run; 1 before the first
+	fruitless    []attempt     // the latest runs, as far as they have failed without a new checkpoint
+	longestStart time.Duration // the longest time that a run has taken to call SCR_Init
+	signal       os.Signal     // signal that has asked to end the job
+	haltAtOnce   bool          // scr_halt --immediate has asked to end it
 }
 
 // attempt is a run that has ended.
@@ -149,7 +138,7 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 			l.Tell("%v", err)
 		}
 	}
-	stopMovers, err := l.startMovers(ctx, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
+	stopMovers, err := l.startMovers(ctx, l.alloc.up())
 	if err != nil {
 		return 1, err
 	}
@@ -184,22 +173,12 @@ func (l *Loop) runDisabled() (int, error) {
 	}
 }
 
-// prepare finds out the properties of the allocation, which are the same for all runs,
-// and prepares the prefix directory.
+// prepare opens the allocation and prepares the prefix directory.
 func (l *Loop) prepare(ctx context.Context) error {
 	var err error
-	if l.alloc.nodes, err = l.Nodes(ctx); err != nil {
+	if l.alloc, err = openAllocation(ctx, l.Job); err != nil {
 		return err
 	}
-	if l.alloc.id, err = l.ID(ctx); err != nil {
-		return err
-	}
-	if file := l.Config.HostFile; file != "" {
-		if _, l.alloc.slots, err = batch.Hosts(file); err != nil {
-			return err
-		}
-	}
-	l.alloc.end = l.End(ctx)
 	ends := "without a known end"
 	if !l.alloc.end.IsZero() {
 		ends = "until " + l.alloc.end.Format(time.DateTime)
@@ -261,7 +240,7 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 		}
 		return l.recover(ctx)
 	}
-	if _, err := l.findLost(ctx, nil); err != nil {
+	if _, err := l.alloc.findLost(ctx, nil); err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
 	if s := l.pendingSignal(); s != nil {
@@ -274,7 +253,7 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	if why != "" {
 		return &stop{why: why, status: l.past.status}
 	}
-	l.next.nodes = hostlist.Minus(l.alloc.nodes, keys(l.alloc.down))
+	l.next.nodes = l.alloc.up()
 	return nil
 }
 
@@ -289,23 +268,6 @@ func (l *Loop) pendingSignal() *stop {
 	return nil
 }
 
-// findLost checks the nodes of the allocation, adds those that cannot be used any more to
-// l.alloc.down, and returns them. first is a check that has begun already, nil if there is none.
-func (l *Loop) findLost(ctx context.Context, first *nodeCheck) (lost []string, err error) {
-	if first == nil {
-		first = l.checkNodes(ctx)
-	}
-	<-first.done
-	if first.err != nil || time.Since(first.ended) > stale {
-		first = l.checkNodes(ctx)
-		<-first.done
-	}
-	if first.err != nil {
-		return nil, first.err
-	}
-	return l.lose(ctx, first.down), nil
-}
-
 // askBeforeBlame asks the nodes again if the run has died while it read a checkpoint. All were up when
 // the launcher began to end the run, but one may have failed since: then the checkpoint is good.
 func (l *Loop) askBeforeBlame(ctx context.Context) (lost []string, err error) {
@@ -316,26 +278,7 @@ func (l *Loop) askBeforeBlame(ctx context.Context) (lost []string, err error) {
 	if err == nil && !reading {
 		return nil, nil
 	}
-	return l.findLost(ctx, nil)
-}
-
-// lose adds the nodes of down that are new to l.alloc.down, and returns them.
-func (l *Loop) lose(ctx context.Context, down map[string]string) (lost []string) {
-	for node := range l.alloc.down {
-		delete(down, node)
-	}
-	for _, line := range Reasons(down) {
-		l.Tell("node %s", line)
-	}
-	l.LogDown(ctx, down, 0)
-	if l.alloc.down == nil {
-		l.alloc.down = map[string]string{}
-	}
-	for node, why := range down {
-		l.alloc.down[node] = why
-		lost = append(lost, node)
-	}
-	return lost
+	return l.alloc.findLost(ctx, nil)
 }
 
 // ------------------------------------------------------------------------ a run
@@ -355,7 +298,7 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
-	l.logStart(ctx, number, l.used())
+	l.logStart(ctx, number, l.alloc.used())
 	r, err := l.launch(ctx, number, command, progress.Latest)
 	if err != nil {
 		return attempt{}, err
@@ -408,7 +351,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		l.past.from, l.past.asked = l.past.asked, ""
 		l.isNoFailure(ctx, *a, "the program has asked for a restart")
 		var err error
-		if a.lost, err = l.findLost(ctx, a.check); err != nil { // it may have asked because of a node
+		if a.lost, err = l.alloc.findLost(ctx, a.check); err != nil { // it may have asked because of a node
 			return &stop{why: err.Error(), status: max(a.status, 1)}
 		}
 		return l.countFruitless(*a)
@@ -422,7 +365,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 			if err != nil {
 				return &stop{why: err.Error(), status: max(a.status, 1)} // the program may have ended with 0 by SIGTERM
 			}
-			a.lost = l.lose(ctx, down)
+			a.lost = l.alloc.lose(ctx, down)
 			return nil
 		}
 	}
@@ -436,13 +379,13 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		return &stop{why: fmt.Sprintf("%s does not understand its options, and a further run would end in the same way: %s", l.Launcher.Name(), a.rejects), status: a.status}
 	}
 	var err error
-	if a.lost, err = l.findLost(ctx, a.check); err == nil && a.check != nil && len(a.lost) == 0 {
+	if a.lost, err = l.alloc.findLost(ctx, a.check); err == nil && a.check != nil && len(a.lost) == 0 {
 		a.lost, err = l.askBeforeBlame(ctx)
 	}
 	if err != nil {
 		return &stop{why: err.Error(), status: a.status}
 	}
-	l.suspectNode(a.node)
+	l.alloc.suspectNode(a.node)
 	if s := l.blameProgram(ctx, *a); s != nil {
 		a.how = halted
 		return s

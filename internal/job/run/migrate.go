@@ -170,11 +170,11 @@ func (l *Loop) beginMigration(id int, w recovery.Wish) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := l.hosts()
+	hosts, err := l.alloc.hosts()
 	if err != nil {
 		return err
 	}
-	w.Off, w.Onto = l.named(w.Off), l.named(w.Onto)
+	w.Off, w.Onto = l.alloc.named(w.Off), l.alloc.named(w.Onto)
 	m, err := w.Plan(s, hosts)
 	if err != nil {
 		return err
@@ -193,35 +193,6 @@ func (l *Loop) beginMigration(id int, w recovery.Wish) error {
 	l.Tell("migration: %s; waiting for a checkpoint", m)
 	l.answer(id, migration.Checkpoint, "")
 	return nil
-}
-
-// hosts returns the node of each rank of the run, by the names that the manager uses.
-func (l *Loop) hosts() ([]string, error) {
-	ranks, err := prefix.ReadRanks(prefix.RanksFile(l.Prefix))
-	if err != nil {
-		return nil, err
-	}
-	nodes := l.named(ranks)
-	for i, name := range nodes {
-		if !slices.Contains(l.alloc.nodes, name) {
-			return nil, fmt.Errorf("rank %d runs on %s, which is none of the nodes of the job: %s", i, name, hostlist.Compress(l.alloc.nodes))
-		}
-	}
-	return nodes, nil
-}
-
-// named returns nodes by the names that the manager uses: those that nodes have for themselves, and that
-// users and programs know, may be with a domain or without. A name of no node of the job stays as it is.
-func (l *Loop) named(nodes []string) (list []string) {
-	for _, name := range nodes {
-		if !slices.Contains(l.alloc.nodes, name) {
-			if at := slices.IndexFunc(l.alloc.nodes, func(n string) bool { return here(n, name) }); at >= 0 {
-				name = l.alloc.nodes[at]
-			}
-		}
-		list = append(list, name)
-	}
-	return list
 }
 
 // answer records how far the request for a migration is. What is done because of a prediction of

@@ -40,7 +40,7 @@ func (l *Loop) foresee(ctx context.Context, now time.Time) {
 		return
 	}
 	f.asked, f.asking = now, make(chan []batch.Prediction, 1)
-	nodes := hostlist.Minus(l.alloc.nodes, keys(l.alloc.down))
+	nodes := l.alloc.up()
 	answer := f.asking
 	go func() { answer <- l.predictions(ctx, nodes, now) }()
 }
@@ -93,7 +93,7 @@ func (l *Loop) react(ctx context.Context, id int, nodes []string, p batch.Predic
 		refuse("that was predicted before, less than SCR_PREDICT_HOLDOFF ago")
 		return
 	}
-	hosts, err := l.hosts()
+	hosts, err := l.alloc.hosts()
 	if err == nil && (l.move != nil || id == 0 && l.isAsked()) {
 		err = migration.ErrBusy
 	}
@@ -106,7 +106,7 @@ func (l *Loop) react(ctx context.Context, id int, nodes []string, p batch.Predic
 	}
 	for _, n := range fresh {
 		f.reacted[n] = now
-		l.suspectBecause(n, "predicted to fail: "+p.Why)
+		l.alloc.suspectBecause(n, "predicted to fail: "+p.Why)
 	}
 	if fresh = hostlist.Intersection(fresh, hosts); len(fresh) == 0 {
 		refuse("no rank runs there")

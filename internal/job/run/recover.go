@@ -42,7 +42,7 @@ func (l *Loop) recover(ctx context.Context) *stop {
 		}
 	}
 	// Other nodes that are up are spares, for launchers that choose among more.
-	l.next.nodes = hostlist.Union(plan.Nodes, hostlist.Minus(l.alloc.nodes, append(keys(l.alloc.down), keys(l.past.suspect)...)))
+	l.next.nodes = hostlist.Union(plan.Nodes, hostlist.Minus(l.alloc.nodes, append(keys(l.alloc.down), keys(l.alloc.suspect)...)))
 	return nil
 }
 
@@ -65,34 +65,7 @@ func (l *Loop) situation() (recovery.Situation, error) {
 	}
 	return recovery.Situation{
 		Move: move, Hosts: l.next.hosts,
-		Last: l.next.nodes[:min(used, len(l.next.nodes))], Nodes: l.alloc.nodes, Down: l.alloc.down, Suspect: l.past.suspect,
+		Last: l.next.nodes[:min(used, len(l.next.nodes))], Nodes: l.alloc.nodes, Down: l.alloc.down, Suspect: l.alloc.suspect,
 		Needed: needed, Why: why, Fixed: l.Config.MinNodes > 0, Elastic: l.Config.GlobalRestart,
 	}, nil
-}
-
-// suspectNode records on which node the first process of a failed run died, "" if that is
-// not known. A node on which this happens in two runs in a row is suspect for the rest of
-// the job. Once is no reason: most processes that die do so because of the program.
-func (l *Loop) suspectNode(node string) {
-	before := l.past.failed
-	l.past.failed = node
-	if node == "" || node != before || l.past.suspect[node] != "" {
-		return
-	}
-	if len(hostlist.Intersection([]string{node}, l.alloc.nodes)) == 0 {
-		return
-	}
-	l.suspectBecause(node, "processes died there in two runs in a row")
-}
-
-// suspectBecause makes a node suspect for the rest of the job.
-func (l *Loop) suspectBecause(node, why string) {
-	if l.past.suspect[node] != "" {
-		return
-	}
-	if l.past.suspect == nil {
-		l.past.suspect = map[string]string{}
-	}
-	l.past.suspect[node] = why
-	l.Tell("node %s is suspect: %s", node, why)
 }

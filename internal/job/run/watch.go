@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/goscr/goscr/internal/job/batch"
 	"github.com/goscr/goscr/internal/job/halt"
-	"github.com/goscr/goscr/internal/job/hostlist"
 	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/job/run/migration"
 	"github.com/goscr/goscr/internal/prefix"
@@ -34,18 +32,6 @@ type running struct {
 	check      *nodeCheck // of the nodes, since the launcher ends the run or rank 0 has died; nil: neither
 }
 
-// nodeCheck is a check of nodes in the background.
-type nodeCheck struct {
-	down  map[string]string
-	err   error
-	ended time.Time
-	done  chan struct{} // closed when the values above are valid
-}
-
-// stale is the age of a check of nodes after which they are asked again; for tests it can be
-// changed.
-var stale = 5 * time.Second
-
 // hasDied reports, once, that rank 0 of a run has ended without SCR_Finalize: it takes the lock of
 // the job before initCalled sees anything. A launcher may take a second or more after that to end the
 // other ranks, and then itself, and not all launchers say before that that they do (messages.ending). watch calls hasDied every lockPoll.
@@ -55,18 +41,6 @@ func (l *Loop) hasDied(r *running) bool {
 	}
 	finalized, err := halt.WasFinalized(l.Prefix)
 	return err == nil && !finalized
-}
-
-// checkNodes begins to ask the nodes whether they are up.
-func (l *Loop) checkNodes(ctx context.Context) *nodeCheck {
-	c := &nodeCheck{done: make(chan struct{})}
-	known := maps.Clone(l.alloc.down)
-	go func() {
-		defer close(c.done)
-		c.down, c.err = l.Down(ctx, l.alloc.nodes, known, false)
-		c.ended = time.Now()
-	}()
-	return c
 }
 
 // requestPoll is how often a run looks whether somebody asks for a migration: by one stat, and no more. The
@@ -160,11 +134,11 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			return
 		case <-r.messages.ending:
 			if l.move == nil && r.check == nil && r.initCalled.seen() {
-				r.check = l.checkNodes(ctx)
+				r.check = l.alloc.check(ctx)
 			}
 		case <-locks.C:
 			if l.move == nil && l.hasDied(r) {
-				r.check = l.checkNodes(ctx)
+				r.check = l.alloc.check(ctx)
 			}
 		case <-tick.C:
 			if l.mayGoOn(ctx, r, time.Now()) && !l.migrates(ctx, r) {
@@ -218,7 +192,7 @@ func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
 	}
 	r.hung = true
 	l.Tell("watchdog: %s; the run seems to hang and is ended", hangs)
-	l.keepStacks(ctx, r.number, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
+	l.keepStacks(ctx, r.number, l.alloc.up())
 	return false
 }
 
