@@ -152,19 +152,19 @@ func (c *context) newLoop(dir string, args []string, first, again string) (*jobr
 	if err := describeJob(dir); err != nil {
 		return nil, err
 	}
-	l := &jobrun.Loop{Argv: args, Args: os.Args, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	p := jobrun.Program{Argv: args, Args: os.Args, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	var err error
-	if l.Launcher, err = batch.FindLauncher(c.ctx(), args); err != nil {
+	if p.Launcher, err = batch.FindLauncher(c.ctx(), args); err != nil {
 		return nil, fmt.Errorf("%w; %w", err, errUsage)
 	}
-	if l.First, err = words(first); err != nil {
+	if p.First, err = words(first); err != nil {
 		return nil, fmt.Errorf("--run-cmd: %w; %w", err, errUsage)
 	}
-	if l.Again, err = words(again); err != nil {
+	if p.Again, err = words(again); err != nil {
 		return nil, fmt.Errorf("--restart-cmd: %w; %w", err, errUsage)
 	}
-	l.Job, err = c.openJob(dir)
-	return l, err
+	job, err := c.openJob(dir)
+	return &jobrun.Loop{Job: job, Program: p}, err
 }
 
 // describeJob sets variables for the program and the commands, where nothing else sets their

@@ -31,8 +31,7 @@ var exceptions = []exception{
 	{"internal/lifecycle/flush.Flusher", "fields", 26},
 	{"internal/lifecycle/flush.Flusher", "methods", 77},
 	{"internal/prefix.Prefix", "methods", 64},
-	{"internal/job/run.Loop", "fields", 25},
-	{"internal/job/run.Loop", "methods", 96},
+	{"internal/job/run.Loop", "methods", 93},
 	{"internal/prefix/snapshot.Record", "fields", 22},
 	{"internal/session.Session", "methods", 102},
 }

@@ -42,6 +42,15 @@ func openAllocation(ctx context.Context, job *Job) (a *allocation, err error) {
 	return a, nil
 }
 
+// variables returns what the environment of all runs says about the job.
+func (a *allocation) variables() []string {
+	env := []string{"SCR_JOB_ID=" + a.id, "SCR_PREFIX=" + a.job.Prefix}
+	if !a.end.IsZero() {
+		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", a.end.Unix()))
+	}
+	return env
+}
+
 // up returns the nodes of the allocation that are not down.
 func (a *allocation) up() []string { return hostlist.Minus(a.nodes, keys(a.down)) }
 

@@ -1,63 +1,103 @@
 package run
 
 import (
-	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/job/batch"
-	"github.com/goscr/goscr/internal/job/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 )
+
+// Program is the program that a job runs, and its launcher.
+type Program struct {
+	Launcher batch.Launcher
+	Argv     []string // the launcher with its arguments, and possibly the program
+	First    []string // program and arguments if there is no checkpoint; nil if they are in Argv
+	Args     []string // the command line of scr_run itself
+	Again    []string // program and arguments if there is a checkpoint; nil: the same as First
+
+	In     io.Reader // standard input of the launcher
+	Stdout io.Writer // ... its standard output
+	Stderr io.Writer // ... its standard error
+}
 
 // CheckpointName is replaced by the name of the checkpoint in the command line of a
 // restart.
 const CheckpointName = "SCR_CKPT_NAME"
 
-// command returns the command line and the environment of the next run, on the nodes of
-// l.next. newest is the progress of the job so far.
-func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
-	needed, _, err := l.Needed(l.alloc.nodes)
-	if err != nil {
-		return batch.Launch{}, err
-	}
-	env := []string{"SCR_JOB_ID=" + l.alloc.id, "SCR_PREFIX=" + l.Prefix}
-	if !l.alloc.end.IsZero() {
-		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
-	}
-	// SCR_CURRENT says where the job begins. A run that follows a new checkpoint would lose that.
-	if l.past.from != "" {
-		env = append(env, "SCR_CURRENT="+l.past.from)
-		newest.Name = l.past.from
-	} else if current := l.Config.Source(&l.Config.Current).Level == config.Environment; current && l.past.pastCurrent {
-		env = append(env, "SCR_CURRENT=")
-	} else if current && newest.Newest != 0 {
-		newest.Name = l.Config.Current
-	}
-	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), l.program(newest)...), batch.Placement{
-		Nodes: l.next.nodes, Down: hostlist.Minus(l.alloc.nodes, l.next.nodes), Needed: min(needed, len(l.next.nodes)), Usual: l.next.usual, Hosts: l.next.hosts,
-		Slots: l.alloc.slots, Dir: filepath.Join(l.Prefix, prefix.Metadata),
-		Listed: l.Config.HostFile != "" || l.Config.Nodelist != "",
-		Vars:   scrVariables(env),
-	})
+// command returns the command line and the environment of a run: where it is placed, variables
+// for it, and the checkpoint from which it starts.
+func (p *Program) command(where batch.Placement, env []string, from prefix.Progress) (batch.Launch, error) {
+	where.Vars = scrVariables(env)
+	launch, err := p.Launcher.Command(append(slices.Clone(p.Argv), p.arguments(from)...), where)
 	launch.Env = append(launch.Env, env...)
 	return launch, err
 }
 
-// program returns the program with its arguments, which follow Argv: that of a restart,
+// arguments returns the program with its arguments, which follow Argv: that of a restart,
 // if there is a checkpoint, else that of a first start.
-func (l *Loop) program(newest prefix.Progress) []string {
-	if newest.Newest == 0 || l.Again == nil {
-		return l.First
+func (p *Program) arguments(from prefix.Progress) []string {
+	if from.Newest == 0 || p.Again == nil {
+		return p.First
 	}
-	program := slices.Clone(l.Again)
+	program := slices.Clone(p.Again)
 	for i, word := range program {
-		program[i] = strings.ReplaceAll(word, CheckpointName, newest.Name)
+		program[i] = strings.ReplaceAll(word, CheckpointName, from.Name)
 	}
 	return program
+}
+
+// runDisabled replaces Loop.Run if SCR_ENABLE=0: it runs the program once and forwards signals
+// to it, and does nothing else.
+func (p *Program) runDisabled(signals <-chan os.Signal) (int, error) {
+	l, err := start(batch.Launch{Argv: append(slices.Clone(p.Argv), p.First...)}, p.In, p.Stdout, p.Stderr)
+	if err != nil {
+		return 1, err
+	}
+	for {
+		select {
+		case s := <-signals:
+			l.signal(s)
+		case <-l.done:
+			return l.status(), nil
+		}
+	}
+}
+
+// origin decides at which checkpoint the next run starts.
+type origin struct {
+	from        string // the one for which the program has asked, until a run has completed a checkpoint; "": none
+	pastCurrent bool   // runs do not begin at the checkpoint of SCR_CURRENT any more
+}
+
+// choose returns the name of the checkpoint, and variables by which the run learns it. newest
+// is the newest checkpoint of the job.
+func (o *origin) choose(cfg *config.Config, newest prefix.Progress) (name string, env []string) {
+	// SCR_CURRENT says where the job begins. A run that follows a new checkpoint would lose that.
+	current := cfg.Source(&cfg.Current).Level == config.Environment
+	switch {
+	case o.from != "":
+		return o.from, []string{"SCR_CURRENT=" + o.from}
+	case current && o.pastCurrent:
+		return newest.Name, []string{"SCR_CURRENT="}
+	case current && newest.Newest != 0:
+		return cfg.Current, nil
+	}
+	return newest.Name, nil
+}
+
+// gained records that a run has completed a checkpoint.
+func (o *origin) gained() { o.from, o.pastCurrent = "", true }
+
+// condemned records that no run restarts from a checkpoint again. current is the one of SCR_CURRENT.
+func (o *origin) condemned(name, current string) {
+	o.pastCurrent = o.pastCurrent || name == current
+	if name == o.from { // a run that gets it as SCR_CURRENT would try it again
+		o.from = ""
+	}
 }
 
 // scrVariables returns the names of all environment variables that begin with SCR_, of

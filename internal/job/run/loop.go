@@ -3,15 +3,12 @@ package run
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/job/batch"
 	"github.com/goscr/goscr/internal/job/failures"
 	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/job/hostlist"
@@ -28,40 +25,23 @@ import (
 // Loop starts a program repeatedly, until it has finished or there is a reason to stop.
 type Loop struct {
 	*Job
-	Launcher batch.Launcher
-	Argv     []string // the launcher with its arguments, and possibly the program
-	First    []string // program and arguments if there is no checkpoint; nil if they are in Argv
-	Args     []string // the command line of scr_run itself
-	Again    []string // program and arguments if there is a checkpoint; nil: the same as First
-
-	In      io.Reader        // standard input of the launcher
-	Stdout  io.Writer        // ... its standard output
-	Stderr  io.Writer        // ... its standard error
+	Program Program
 	Signals <-chan os.Signal // signals that this process receives
 	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
 	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
 	alloc     *allocation
 	past      history
-	ladder    recovery.Ladder
+	origin    origin
 	next      placement
 	foresight foresight
 	move      *migrating // the migration that is under way, nil: none
-}
-
-// placement is where the next run is to be started.
-type placement struct {
-	nodes []string // in the launcher's order; more than are needed are spares
-	hosts []string // the node of each rank; nil: the launcher decides
-	usual int      // number of nodes for which the command line was written; 0: as many as are needed
 }
 
 // history records events since the loop began.
 type history struct {
 	migrations   int           // number of runs that were ended for a migration
 	asked        string        // the checkpoint from which the program has asked to be started again; "": it has not
-	from         string        // the one from which it is, until a run has completed a checkpoint
-	pastCurrent  bool          // runs do not begin at the checkpoint of SCR_CURRENT any more
 	status       int           // exit status of the last run; 1 before the first
 	fruitless    []attempt     // the latest runs, as far as they have failed without a new checkpoint
 	longestStart time.Duration // the longest time that a run has taken to call SCR_Init
@@ -117,15 +97,16 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 		l.Grace = 10 * time.Second
 	}
 	if !l.Config.Enable {
-		return l.runDisabled()
+		return l.Program.runDisabled(l.Signals)
 	}
-	var err error
-	if l.ladder, err = recovery.New(l.Config.Recovery); err != nil {
+	ladder, err := recovery.New(l.Config.Recovery)
+	if err != nil {
 		return 1, err
 	}
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
 	}
+	l.next = placement{alloc: l.alloc, ladder: ladder}
 	// Commands see by this lock that another run may follow. It does not matter who has it
 	// if there are two.
 	held, err := lock.Try(request.LoopPath(l.Prefix), lock.Exclusive)
@@ -154,23 +135,6 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	status, err := l.finish(ctx, last)
 	l.summarize()
 	return status, err
-}
-
-// runDisabled replaces Run if SCR_ENABLE=0: it runs the program once and forwards signals
-// to it, and does nothing else.
-func (l *Loop) runDisabled() (int, error) {
-	p, err := start(batch.Launch{Argv: append(slices.Clone(l.Argv), l.First...)}, l.In, l.Stdout, l.Stderr)
-	if err != nil {
-		return 1, err
-	}
-	for {
-		select {
-		case s := <-l.Signals:
-			p.signal(s)
-		case <-p.done:
-			return p.status(), nil
-		}
-	}
 }
 
 // prepare opens the allocation and prepares the prefix directory.
@@ -257,6 +221,35 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	return nil
 }
 
+// recover places the run that follows one that has failed.
+func (l *Loop) recover(ctx context.Context) *stop {
+	why, err := l.timeIsUp(l.alloc.end, time.Now())
+	if err != nil {
+		return &stop{why: err.Error(), status: 1}
+	}
+	if why != "" {
+		return &stop{why: why, status: l.past.status}
+	}
+	plan, err := l.next.follow(l.moved())
+	if err != nil {
+		return &stop{why: err.Error(), status: 1}
+	}
+	if plan.Nodes == nil {
+		return &stop{why: plan.Did, status: l.past.status}
+	}
+	l.Tell("recovery: %s: %s", plan.Rung, plan.Did)
+	l.meter(eventlog.Record{Type: eventlog.Recovery, Note: plan.Rung})
+	if plan.Rung != "MIGRATE" {
+		l.cancelMigration("the job continues in another way")
+	}
+	if plan.Fewer {
+		if err := l.Postrun(ctx, l.alloc.down); err != nil {
+			l.Tell("%v; the program restarts from an older checkpoint, if the prefix directory has one", err)
+		}
+	}
+	return nil
+}
+
 // pendingSignal returns a stop if one of the signals that were received while no program
 // ran asks to end the job.
 func (l *Loop) pendingSignal() *stop {
@@ -294,7 +287,13 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if err := prefix.EndRestart(l.Prefix); err != nil {
 		return attempt{}, err
 	}
-	command, err := l.command(progress)
+	where, err := l.next.forLauncher()
+	if err != nil {
+		return attempt{}, err
+	}
+	var env []string
+	progress.Name, env = l.origin.choose(l.Config, progress)
+	command, err := l.Program.command(where, append(l.alloc.variables(), env...), progress)
 	if err != nil {
 		return attempt{}, err
 	}
@@ -312,7 +311,6 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if number > 1 || r.initCalled.seen() { // some run has begun with the options of the user
 		a.rejects = ""
 	}
-	l.past.pastCurrent = l.past.pastCurrent || a.gained
 	if l.move != nil {
 		l.endedMeanwhile(&a, r)
 	}
@@ -339,7 +337,7 @@ func (l *Loop) hasGained(since time.Time) bool {
 func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	a.how = died
 	if a.gained {
-		l.past.from = ""
+		l.origin.gained()
 	}
 	if s := l.wasAsked(*a); s != nil {
 		a.how = halted
@@ -348,7 +346,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	}
 	if l.past.asked != "" {
 		a.how = restarted
-		l.past.from, l.past.asked = l.past.asked, ""
+		l.origin.from, l.past.asked = l.past.asked, ""
 		l.isNoFailure(ctx, *a, "the program has asked for a restart")
 		var err error
 		if a.lost, err = l.alloc.findLost(ctx, a.check); err != nil { // it may have asked because of a node
@@ -376,7 +374,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		return s
 	}
 	if a.rejects != "" {
-		return &stop{why: fmt.Sprintf("%s does not understand its options, and a further run would end in the same way: %s", l.Launcher.Name(), a.rejects), status: a.status}
+		return &stop{why: fmt.Sprintf("%s does not understand its options, and a further run would end in the same way: %s", l.Program.Launcher.Name(), a.rejects), status: a.status}
 	}
 	var err error
 	if a.lost, err = l.alloc.findLost(ctx, a.check); err == nil && a.check != nil && len(a.lost) == 0 {
@@ -456,10 +454,7 @@ func (l *Loop) blameProgram(ctx context.Context, a attempt) *stop {
 	}
 	if name != "" {
 		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
-		l.past.pastCurrent = l.past.pastCurrent || name == l.Config.Current
-		if name == l.past.from { // a run that gets it as SCR_CURRENT would try it again
-			l.past.from = ""
-		}
+		l.origin.condemned(name, l.Config.Current)
 	}
 	return nil
 }

@@ -314,7 +314,7 @@ func (l *lab) run(t *testing.T, status int, said ...string) {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
-	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "--", self, "program"}, Stdout: l.printed, Stderr: l.printed,
+	loop := &Loop{Job: l.job(t), Program: Program{Argv: []string{"mpirun", "--", self, "program"}, Stdout: l.printed, Stderr: l.printed},
 		Signals: l.signals, Poll: l.every, Grace: time.Hour}
 	l.runLoop(t, loop, status, said...)
 }
@@ -322,7 +322,7 @@ func (l *lab) run(t *testing.T, status int, said ...string) {
 func (l *lab) runLoop(t *testing.T, loop *Loop, status int, said ...string) {
 	t.Helper()
 	var err error
-	loop.Launcher, err = batch.FindLauncher(t.Context(), loop.Argv)
+	loop.Program.Launcher, err = batch.FindLauncher(t.Context(), loop.Program.Argv)
 	must(t, err)
 	got, err := loop.Run(t.Context())
 	if err != nil || got != status {
@@ -485,8 +485,8 @@ func TestLoop_CurrentByName(t *testing.T) {
 	t.Setenv("SCR_CURRENT", "ckpt.6")
 	self, err := os.Executable()
 	must(t, err)
-	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "--"}, First: []string{self, "program"}, Again: []string{self, "program", CheckpointName},
-		Stdout: l.printed, Stderr: l.printed, Signals: l.signals, Poll: l.every, Grace: time.Hour}
+	loop := &Loop{Job: l.job(t), Program: Program{Argv: []string{"mpirun", "--"}, First: []string{self, "program"}, Again: []string{self, "program", CheckpointName},
+		Stdout: l.printed, Stderr: l.printed}, Signals: l.signals, Poll: l.every, Grace: time.Hour}
 	l.runLoop(t, loop, 0)
 	var got []string
 	for line := range strings.Lines(l.printed.String()) {
@@ -788,7 +788,7 @@ func TestLoop_FewerNodes(t *testing.T) {
 	t.Setenv("SCR_GLOBAL_RESTART", "1")
 	self, err := os.Executable()
 	must(t, err)
-	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "-n", "8", "--", self, "program", "-n", "8"}, Stdout: l.printed, Stderr: l.printed, Poll: l.every}
+	loop := &Loop{Job: l.job(t), Program: Program{Argv: []string{"mpirun", "-n", "8", "--", self, "program", "-n", "8"}, Stdout: l.printed, Stderr: l.printed}, Poll: l.every}
 	l.runLoop(t, loop, 0, "recovery: SPARE passes on: 2 nodes are left, and 4 are needed (as many as the last run used)",
 		"recovery: FEWER: continue with 2 nodes instead of 4: n[1,4]", "dataset 1 (ckpt.1): in the prefix directory",
 		"-n 8 -- "+self, "-n 4 -- "+self+" program -n 8")
@@ -1008,7 +1008,7 @@ func TestLoop_LearnsHowLongAStartTakes(t *testing.T) {
 	l := newLab(t)
 	job := l.job(t)
 	must(t, job.Prerun())
-	loop := &Loop{Job: job, Launcher: batch.Launcher{}}
+	loop := &Loop{Job: job}
 	start := func(number int) *running {
 		initCalled, err := newFileChange(job.nodesFile())
 		must(t, err)
@@ -1115,8 +1115,8 @@ func TestLoop_RunAndRestartCommand(t *testing.T) {
 	l := newLab(t, "checkpoint 3; exit 1", "finalize")
 	self, err := os.Executable()
 	must(t, err)
-	l.runLoop(t, &Loop{Job: l.job(t), Argv: []string{"mpirun", "-n", "4", "--"}, Stdout: l.printed, Stderr: l.printed,
-		First: []string{self, "program", "new"}, Again: []string{self, "program", "from=SCR_CKPT_NAME.h5", "SCR_CKPT_NAME"}, Poll: time.Hour}, 0)
+	l.runLoop(t, &Loop{Job: l.job(t), Program: Program{Argv: []string{"mpirun", "-n", "4", "--"}, Stdout: l.printed, Stderr: l.printed,
+		First: []string{self, "program", "new"}, Again: []string{self, "program", "from=SCR_CKPT_NAME.h5", "SCR_CKPT_NAME"}}, Poll: time.Hour}, 0)
 	if text := l.printed.String(); !strings.Contains(text, "program new job7\n") || !strings.Contains(text, "program from=ckpt.3.h5 ckpt.3 job7\n") {
 		t.Error(text)
 	}

@@ -160,13 +160,13 @@ func (l *Loop) isAsked() bool {
 // beginMigration plans a migration and asks for its checkpoint. id is that of its request; if it
 // is 0 scr_run itself asks, and the request is entered here.
 func (l *Loop) beginMigration(id int, w recovery.Wish) error {
-	if !l.ladder.Has("MIGRATE") {
+	if !l.next.ladder.Has("MIGRATE") {
 		return errors.New("SCR_RECOVERY does not name MIGRATE")
 	}
-	if err := l.Launcher.CanAssign(l.Argv); err != nil {
+	if err := l.Program.Launcher.CanAssign(l.Program.Argv); err != nil {
 		return err
 	}
-	s, err := l.situation()
+	s, err := l.next.situation()
 	if err != nil {
 		return err
 	}
@@ -299,6 +299,15 @@ func (l *Loop) begin(ctx context.Context, m *migrating) *copies {
 		<-asked
 	}()
 	return c
+}
+
+// moved returns the migration for which the last run was ended and the files were copied, nil if
+// there is none.
+func (l *Loop) moved() *recovery.Move {
+	if l.move == nil || l.move.copied.IsZero() {
+		return nil
+	}
+	return l.move.move
 }
 
 // carry waits until the files are copied that begin copies, when the run has ended. It returns the

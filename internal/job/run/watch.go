@@ -77,14 +77,14 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	r.start.began = time.Now()
 	r.start.limit = startLimit(l.Config.LaunchTimeout, l.Config.Watchdog, l.past.longestStart)
 	r.dog = l.watchdog(latest, r.start.began)
-	if err := snapshot.RecordLaunch(l.Prefix, l.Args, append(slices.Clone(l.Argv), l.First...)); err != nil {
+	if err := snapshot.RecordLaunch(l.Prefix, l.Program.Args, append(slices.Clone(l.Program.Argv), l.Program.First...)); err != nil {
 		l.Tell("%v", err)
 	}
-	if r.messages, err = newMessages(l.Launcher, l.Stderr); err != nil {
+	if r.messages, err = newMessages(l.Program.Launcher, l.Program.Stderr); err != nil {
 		return nil, err
 	}
 	defer r.messages.w.Close()
-	r.process, err = start(command, l.In, l.Stdout, r.messages.w)
+	r.process, err = start(command, l.Program.In, l.Program.Stdout, r.messages.w)
 	return r, err
 }
 
@@ -209,7 +209,7 @@ func (l *Loop) hasNotStarted(r *running, now time.Time) string {
 		return fmt.Sprintf("no SCR_Init within %v", took)
 	case notice:
 		l.Tell("run %d has not called SCR_Init in %v: if %s prints nothing, it may be waiting for nodes; SCR_LAUNCH_TIMEOUT ends such runs",
-			r.number, took, l.Launcher.Name())
+			r.number, took, l.Program.Launcher.Name())
 	case r.start.started:
 		l.past.longestStart = max(l.past.longestStart, took)
 	}
