@@ -30,18 +30,17 @@ type Loop struct {
 	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
 	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
-	alloc     *allocation
-	past      history
-	origin    origin
-	next      placement
-	foresight foresight
-	move      *migrating // the migration that is under way, nil: none
+	alloc    *allocation
+	past     history
+	origin   origin
+	next     *placement
+	moves    *migrations
+	requests *requests
 }
 
 // history records events since the loop began.
 type history struct {
 	migrations   int           // number of runs that were ended for a migration
-	asked        string        // the checkpoint from which the program has asked to be started again; "": it has not
 	status       int           // exit status of the last run; 1 before the first
 	fruitless    []attempt     // the latest runs, as far as they have failed without a new checkpoint
 	longestStart time.Duration // the longest time that a run has taken to call SCR_Init
@@ -106,7 +105,9 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
 	}
-	l.next = placement{alloc: l.alloc, ladder: ladder}
+	l.next = &placement{alloc: l.alloc, ladder: ladder}
+	l.moves = &migrations{job: l.Job, alloc: l.alloc, program: &l.Program, next: l.next}
+	l.requests = &requests{job: l.Job, moves: l.moves, foresight: &foresight{job: l.Job, alloc: l.alloc, moves: l.moves}}
 	// Commands see by this lock that another run may follow. It does not matter who has it
 	// if there are two.
 	held, err := lock.Try(request.LoopPath(l.Prefix), lock.Exclusive)
@@ -127,7 +128,7 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if err := halt.Obeyed(l.Prefix, l.alloc.id); err != nil {
 		l.Tell("%v", err)
 	}
-	l.cancelMigration("the job is over")
+	l.moves.cancel("the job is over")
 	stopMovers()
 	if err != nil {
 		return 1, err
@@ -230,7 +231,7 @@ func (l *Loop) recover(ctx context.Context) *stop {
 	if why != "" {
 		return &stop{why: why, status: l.past.status}
 	}
-	plan, err := l.next.follow(l.moved())
+	plan, err := l.next.follow(l.moves.copied())
 	if err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
@@ -240,7 +241,7 @@ func (l *Loop) recover(ctx context.Context) *stop {
 	l.Tell("recovery: %s: %s", plan.Rung, plan.Did)
 	l.meter(eventlog.Record{Type: eventlog.Recovery, Note: plan.Rung})
 	if plan.Rung != "MIGRATE" {
-		l.cancelMigration("the job continues in another way")
+		l.moves.cancel("the job continues in another way")
 	}
 	if plan.Fewer {
 		if err := l.Postrun(ctx, l.alloc.down); err != nil {
@@ -304,16 +305,14 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	}
 	l.watch(ctx, r)
 	ended := time.Now()
-	l.takeLateRequest()
+	l.requests.takeLate()
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
 	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, check: r.check}
 	a.node, a.rejects = r.messages.result()
 	if number > 1 || r.initCalled.seen() { // some run has begun with the options of the user
 		a.rejects = ""
 	}
-	if l.move != nil {
-		l.endedMeanwhile(&a, r)
-	}
+	a.moves = l.moves.runEnded(a.began)
 	a.what = fmt.Sprintf("exit status %d after %v", a.status, ended.Sub(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
@@ -344,9 +343,9 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		l.isNoFailure(ctx, *a, s.why)
 		return s
 	}
-	if l.past.asked != "" {
+	if l.requests.restart != "" {
 		a.how = restarted
-		l.origin.from, l.past.asked = l.past.asked, ""
+		l.origin.from, l.requests.restart = l.requests.restart, ""
 		l.isNoFailure(ctx, *a, "the program has asked for a restart")
 		var err error
 		if a.lost, err = l.alloc.findLost(ctx, a.check); err != nil { // it may have asked because of a node
@@ -359,7 +358,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 			a.how = migrated
 			l.past.migrations++
 			l.isNoFailure(ctx, *a, "ranks move to other nodes")
-			down, err := l.carry(ctx)
+			down, err := l.moves.carry(ctx)
 			if err != nil {
 				return &stop{why: err.Error(), status: max(a.status, 1)} // the program may have ended with 0 by SIGTERM
 			}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goscr/goscr/internal/job/batch"
 	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/job/hostlist"
 	"github.com/goscr/goscr/internal/job/request"
@@ -22,11 +22,21 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
+// migrations carries out migrations, one at a time.
+type migrations struct {
+	job      *Job
+	alloc    *allocation
+	program  *Program
+	next     *placement
+	move     *migrating     // the migration that is under way, nil: none
+	measured recovery.Costs // of the last one; 0: not measured
+}
+
 // migrating is a migration that is under way.
 //
 // It has three parts. The run continues until a checkpoint is complete that was asked for
 // (await), and is ended then. Meanwhile files of nodes that no rank will use any more are copied
-// to the new nodes (begin, carry). The rung MIGRATE starts the program again, which ends the
+// to the new nodes (startCopies, carry). The rung MIGRATE starts the program again, which ends the
 // migration when SCR_Init has returned (arrived).
 type migrating struct {
 	id      int // of the request
@@ -70,215 +80,158 @@ type copies struct {
 // quickly is how often a migration under way is looked at.
 const quickly = 20 * time.Millisecond
 
-// migrates looks for a request to migrate, or after the migration that is under way. It
-// returns true if the run is to be ended for it.
-func (l *Loop) migrates(ctx context.Context, r *running) bool {
-	if l.move == nil {
-		if l.canMigrate(r) {
-			if l.takeRequest(ctx) {
-				return true
-			}
-			l.foresee(ctx, time.Now())
-		}
-		return false
-	}
-	if !l.move.copied.IsZero() {
-		l.arrived(r)
-		return false
-	}
-	return l.await(ctx)
-}
+// underWay reports whether a migration has begun and not ended.
+func (g *migrations) underWay() bool { return g.move != nil }
 
-// canMigrate reports whether a run has come so far that its ranks can be moved: before that they
-// have no nodes, and the job forgets what it is asked for.
-func (l *Loop) canMigrate(r *running) bool { return r.initCalled.seen() && request.Alive(l.Prefix) }
-
-// takeRequest begins a migration if somebody has asked for one. It returns true if the program has
-// asked to be started again from another checkpoint: then the run is to be ended.
-func (l *Loop) takeRequest(ctx context.Context) (end bool) {
-	q, err := migration.Read(l.Prefix)
-	if err != nil {
-		l.Detail("%v", err)
-		return false
+// isBusy reports whether a migration is under way, or, if id is 0, somebody has asked for one.
+func (g *migrations) isBusy(id int) bool {
+	if g.underWay() || id != 0 {
+		return g.underWay()
 	}
-	if q.State != migration.Requested {
-		return false
-	}
-	if q.Restart != "" {
-		l.Tell("the program asks to be started again from checkpoint %s; the run is ended", q.Restart)
-		l.acceptRestart(q)
-		return true
-	}
-	if q.Predicted {
-		l.react(ctx, q.ID, q.Wish.Off, batch.Prediction{Why: "scr_migrate --predicted", Within: q.Within, Assurance: q.Assurance}, time.Now())
-		return false
-	}
-	if err := l.beginMigration(q.ID, q.Wish); err != nil {
-		l.Tell("migration: not possible: %v", err)
-		l.answer(q.ID, migration.Failed, err.Error())
-	}
-	return false
-}
-
-// acceptRestart records that the next run begins at the checkpoint for which the program has asked.
-func (l *Loop) acceptRestart(q migration.Request) {
-	l.past.asked = q.Restart
-	l.answer(q.ID, migration.Done, "the run has been ended")
-}
-
-// takeLateRequest takes a request of the program to be started again, which a run has entered shortly
-// before it ended: takeRequest has not seen it then. Left in the file, it would end the next run.
-func (l *Loop) takeLateRequest() {
-	q, err := migration.Read(l.Prefix)
-	if err != nil {
-		l.Tell("%v", err)
-		return
-	}
-	if q.State != migration.Requested || q.Restart == "" {
-		return
-	}
-	finalized, err := halt.WasFinalized(l.Prefix)
-	if err != nil {
-		l.Tell("%v", err)
-		l.answer(q.ID, migration.Failed, err.Error())
-		return
-	}
-	if finalized {
-		l.answer(q.ID, migration.Failed, "the job is over")
-		return
-	}
-	l.Tell("the program has asked to be started again from checkpoint %s", q.Restart)
-	l.acceptRestart(q)
-}
-
-// isAsked reports whether somebody has asked for a migration that has not begun.
-func (l *Loop) isAsked() bool {
-	q, err := migration.Read(l.Prefix)
+	q, err := migration.Read(g.job.Prefix)
 	return err == nil && q.State == migration.Requested
 }
 
-// beginMigration plans a migration and asks for its checkpoint. id is that of its request; if it
+// costs returns what a migration costs.
+func (g *migrations) costs() recovery.Costs {
+	return recovery.Costs{Checkpoint: cmp.Or(g.measured.Checkpoint, recovery.Assumed.Checkpoint), Move: cmp.Or(g.measured.Move, recovery.Assumed.Move)}
+}
+
+// begin plans a migration and asks for its checkpoint. id is that of its request; if it
 // is 0 scr_run itself asks, and the request is entered here.
-func (l *Loop) beginMigration(id int, w recovery.Wish) error {
-	if !l.next.ladder.Has("MIGRATE") {
+func (g *migrations) begin(id int, w recovery.Wish) error {
+	if !g.next.ladder.Has("MIGRATE") {
 		return errors.New("SCR_RECOVERY does not name MIGRATE")
 	}
-	if err := l.Program.Launcher.CanAssign(l.Program.Argv); err != nil {
+	if err := g.program.Launcher.CanAssign(g.program.Argv); err != nil {
 		return err
 	}
-	s, err := l.next.situation()
+	s, err := g.next.situation()
 	if err != nil {
 		return err
 	}
-	hosts, err := l.alloc.hosts()
+	hosts, err := g.alloc.hosts()
 	if err != nil {
 		return err
 	}
-	w.Off, w.Onto = l.alloc.named(w.Off), l.alloc.named(w.Onto)
+	w.Off, w.Onto = g.alloc.named(w.Off), g.alloc.named(w.Onto)
 	m, err := w.Plan(s, hosts)
 	if err != nil {
 		return err
 	}
 	if id == 0 {
-		if id, err = migration.Ask(l.Prefix, migration.Request{Wish: w}); err != nil {
+		if id, err = migration.Ask(g.job.Prefix, migration.Request{Wish: w}); err != nil {
 			return err
 		}
 	}
 	next := &migrating{id: id, move: m, asker: request.NewAsker(), asks: time.Now()}
-	if next.asked, err = request.Ask(l.Prefix, l.alloc.id, next.asker, request.Wish{}); err != nil {
-		l.answer(id, migration.Failed, err.Error())
+	if next.asked, err = request.Ask(g.job.Prefix, g.alloc.id, next.asker, request.Wish{}); err != nil {
+		g.answer(id, migration.Failed, err.Error())
 		return err
 	}
-	l.move = next
-	l.Tell("migration: %s; waiting for a checkpoint", m)
-	l.answer(id, migration.Checkpoint, "")
+	g.move = next
+	g.job.Tell("migration: %s; waiting for a checkpoint", m)
+	g.answer(id, migration.Checkpoint, "")
 	return nil
 }
 
 // answer records how far the request for a migration is. What is done because of a prediction of
 // scr_run itself has no request, and the id 0.
-func (l *Loop) answer(id int, state migration.State, text string) {
+func (g *migrations) answer(id int, state migration.State, text string) {
 	if id == 0 {
 		return
 	}
-	if err := migration.Answer(l.Prefix, id, state, text); err != nil {
-		l.Tell("%v", err)
+	if err := migration.Answer(g.job.Prefix, id, state, text); err != nil {
+		g.job.Tell("%v", err)
 	}
 }
 
-// cancelMigration ends a migration that cannot be completed.
-func (l *Loop) cancelMigration(why string) {
-	if l.move == nil {
+// cancel ends a migration that cannot be completed.
+func (g *migrations) cancel(why string) {
+	if g.move == nil {
 		return
 	}
-	if l.move.dataset == 0 {
-		if _, err := request.TakeBack(l.Prefix, l.move.asked, l.move.asker); err != nil {
-			l.Detail("%v", err)
+	if g.move.dataset == 0 {
+		if _, err := request.TakeBack(g.job.Prefix, g.move.asked, g.move.asker); err != nil {
+			g.job.Detail("%v", err)
 		}
 	}
-	if c := l.move.copies; c != nil {
+	if c := g.move.copies; c != nil {
 		c.cancel()
 		<-c.done
 	}
-	l.Tell("migration: cancelled: %s", why)
-	l.answer(l.move.id, migration.Failed, why)
-	l.move = nil
+	g.job.Tell("migration: cancelled: %s", why)
+	g.answer(g.move.id, migration.Failed, why)
+	g.move = nil
+}
+
+// advance looks after the migration that is under way, during a run that began at that time. It returns
+// true if the run is to be ended.
+func (g *migrations) advance(ctx context.Context, began time.Time) bool {
+	if g.move.copied.IsZero() {
+		return g.await(ctx)
+	}
+	g.arrived(began)
+	return false
 }
 
 // await reports whether the checkpoint of a migration is complete. Then its files are copied while
 // the run ends: launchers take a second for that, in which the nodes are idle.
-func (l *Loop) await(ctx context.Context) bool {
-	m := l.move
-	q, ok, err := request.Read(l.Prefix, m.asked)
+func (g *migrations) await(ctx context.Context) bool {
+	m := g.move
+	q, ok, err := request.Read(g.job.Prefix, m.asked)
 	if ok && m.written.IsZero() && q.State.Order() >= request.Running.Order() {
 		m.written = time.Now()
 	}
 	switch {
 	case err != nil:
-		l.Detail("%v", err)
+		g.job.Detail("%v", err)
 	case !ok:
 		// A run forgets in SCR_Init what was asked for before; it may just have begun.
-		if m.asked, err = request.Ask(l.Prefix, l.alloc.id, m.asker, request.Wish{}); err != nil {
-			l.cancelMigration(err.Error())
+		if m.asked, err = request.Ask(g.job.Prefix, g.alloc.id, m.asker, request.Wish{}); err != nil {
+			g.cancel(err.Error())
 		}
 	case q.State == request.Failed:
-		l.cancelMigration("the checkpoint has failed: " + q.Reason)
+		g.cancel("the checkpoint has failed: " + q.Reason)
 	case q.State.Order() >= request.InCache.Order():
-		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && finalized {
-			l.cancelMigration("the job is over")
+		if finalized, err := halt.WasFinalized(g.job.Prefix); err == nil && finalized {
+			g.cancel("the job is over")
 			return false
 		}
 		m.dataset, m.name, m.ready = q.Dataset, q.Name, time.Now()
 		m.cost.add(m.written.Sub(m.asks), "program, until it writes")
 		m.cost.add(m.ready.Sub(m.written), "checkpoint %s (%s)", m.name, report.Bytes(q.Size))
-		l.Tell("migration: checkpoint %s is complete; the run is ended", m.name)
-		l.answer(m.id, migration.Moving, "")
-		m.copies = l.begin(ctx, m)
+		g.job.Tell("migration: checkpoint %s is complete; the run is ended", m.name)
+		g.answer(m.id, migration.Moving, "")
+		m.copies = g.startCopies(ctx, m)
 		return true
 	}
 	return false
 }
 
-// endedMeanwhile looks after a migration when a run has ended.
-func (l *Loop) endedMeanwhile(a *attempt, r *running) {
-	switch m := l.move; {
+// runEnded looks after a migration when a run has ended that began at that time. It returns true if the
+// next run is on the new nodes.
+func (g *migrations) runEnded(began time.Time) (moves bool) {
+	switch m := g.move; {
+	case m == nil:
 	case m.copied.IsZero() && m.dataset > 0:
-		a.moves = true
+		return true
 	case m.copied.IsZero():
-		l.cancelMigration("the run has ended before the checkpoint was complete")
-	case l.arrived(r):
+		g.cancel("the run has ended before the checkpoint was complete")
+	case g.arrived(began):
 	default:
-		l.cancelMigration("the run on the new nodes has ended before SCR_Init has returned")
+		g.cancel("the run on the new nodes has ended before SCR_Init has returned")
 	}
+	return false
 }
 
-// begin begins to copy the files of nodes that no rank will use any more to the new nodes of
+// startCopies begins to copy the files of nodes that no rank will use any more to the new nodes of
 // their ranks, and asks meanwhile which of the nodes of the next run are down. Those that receive
 // files need not be asked.
-func (l *Loop) begin(ctx context.Context, m *migrating) *copies {
+func (g *migrations) startCopies(ctx context.Context, m *migrating) *copies {
 	c := &copies{dataset: m.dataset, done: make(chan struct{})}
 	ctx, c.cancel = context.WithCancel(ctx)
-	known := maps.Clone(l.alloc.down)
+	known := maps.Clone(g.alloc.down)
 	var receive []string
 	for i, r := range m.move.Ranks {
 		if slices.Contains(m.move.Left(), m.move.From[i]) {
@@ -291,58 +244,58 @@ func (l *Loop) begin(ctx context.Context, m *migrating) *copies {
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
-			c.down, c.downErr = l.Down(ctx, ask, known, false)
+			c.down, c.downErr = g.job.Down(ctx, ask, known, false)
 		}()
 		began := time.Now()
-		c.bytes, c.err = l.handOver(ctx, m.move, c.dataset)
+		c.bytes, c.err = g.handOver(ctx, m.move, c.dataset)
 		c.took = time.Since(began)
 		<-asked
 	}()
 	return c
 }
 
-// moved returns the migration for which the last run was ended and the files were copied, nil if
+// copied returns the migration for which the last run was ended and the files were copied, nil if
 // there is none.
-func (l *Loop) moved() *recovery.Move {
-	if l.move == nil || l.move.copied.IsZero() {
+func (g *migrations) copied() *recovery.Move {
+	if g.move == nil || g.move.copied.IsZero() {
 		return nil
 	}
-	return l.move.move
+	return g.move.move
 }
 
-// carry waits until the files are copied that begin copies, when the run has ended. It returns the
+// carry waits until the files are copied that startCopies copies, when the run has ended. It returns the
 // nodes that are down.
-func (l *Loop) carry(ctx context.Context) (down map[string]string, err error) {
-	m, ended := l.move, time.Now()
+func (g *migrations) carry(ctx context.Context) (down map[string]string, err error) {
+	m, ended := g.move, time.Now()
 	m.cost.add(ended.Sub(m.ready), "launcher, to end the run")
 	c := m.copies
 	<-c.done
 	// The program may have written more checkpoints before it ended, and the cache may have
 	// evicted the one that was asked for, also while it was copied.
-	if p, err := prefix.ReadProgress(l.Prefix); err == nil && p.Newest > m.dataset {
+	if p, err := prefix.ReadProgress(g.job.Prefix); err == nil && p.Newest > m.dataset {
 		m.dataset, m.name = p.Newest, p.Name
 	}
 	if c.dataset != m.dataset || c.err != nil {
 		if c.err != nil {
-			l.Detail("the files are copied again: %v", c.err)
+			g.job.Detail("the files are copied again: %v", c.err)
 		}
 		c.cancel()
 		known, downErr := c.down, c.downErr
-		c = l.begin(ctx, m)
+		c = g.startCopies(ctx, m)
 		<-c.done
 		c.down, c.downErr = known, downErr
 	}
 	c.cancel()
 	m.copies = nil
 	if c.err != nil {
-		l.cancelMigration(c.err.Error())
+		g.cancel(c.err.Error())
 	} else {
 		m.copied = time.Now()
-		l.foresight.measured = recovery.Costs{Checkpoint: m.ready.Sub(m.asks), Move: m.copied.Sub(m.ready)}
+		g.measured = recovery.Costs{Checkpoint: m.ready.Sub(m.asks), Move: m.copied.Sub(m.ready)}
 		m.cost.add(m.copied.Sub(ended), "move, which took %.2f s%s, after that", c.took.Seconds(), m.moved(c.bytes))
-		l.answer(m.id, migration.Restarting, "")
+		g.answer(m.id, migration.Restarting, "")
 	}
-	return l.askAgain(ctx, c)
+	return g.askAgain(ctx, c)
 }
 
 // moved says what was copied of each rank that moves.
@@ -359,16 +312,16 @@ func (m *migrating) moved(bytes map[int]int64) (text string) {
 
 // askAgain returns which nodes are down. If anything has not worked all are asked, now that the
 // run has ended and nothing is copied: a node may have been too busy to answer.
-func (l *Loop) askAgain(ctx context.Context, c *copies) (down map[string]string, err error) {
-	if c.err == nil && c.downErr == nil && len(c.down) == len(l.alloc.down) {
+func (g *migrations) askAgain(ctx context.Context, c *copies) (down map[string]string, err error) {
+	if c.err == nil && c.downErr == nil && len(c.down) == len(g.alloc.down) {
 		return c.down, nil
 	}
-	return l.Down(ctx, l.alloc.nodes, l.alloc.down, false)
+	return g.job.Down(ctx, g.alloc.nodes, g.alloc.down, false)
 }
 
 // handOver runs scr_handover on all pairs of nodes between which files have to be copied,
 // and returns the bytes of each rank.
-func (l *Loop) handOver(ctx context.Context, m *recovery.Move, dataset int) (map[int]int64, error) {
+func (g *migrations) handOver(ctx context.Context, m *recovery.Move, dataset int) (map[int]int64, error) {
 	type pair struct{ from, to string }
 	ranks := map[pair][]string{}
 	for i, r := range m.Ranks {
@@ -376,7 +329,7 @@ func (l *Loop) handOver(ctx context.Context, m *recovery.Move, dataset int) (map
 			ranks[p] = append(ranks[p], strconv.Itoa(r))
 		}
 	}
-	common, err := l.handoverCommand(ctx, dataset)
+	common, err := g.handoverCommand(ctx, dataset)
 	if err != nil {
 		return nil, err
 	}
@@ -388,7 +341,7 @@ func (l *Loop) handOver(ctx context.Context, m *recovery.Move, dataset int) (map
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			a := l.OnNodes(ctx, []string{node}, copyTime, append(slices.Clone(common), argv...)...)[node]
+			a := g.job.OnNodes(ctx, []string{node}, copyTime, append(slices.Clone(common), argv...)...)[node]
 			mu.Lock()
 			defer mu.Unlock()
 			if a.failed() {
@@ -405,7 +358,7 @@ func (l *Loop) handOver(ctx context.Context, m *recovery.Move, dataset int) (map
 	}
 	number := 0
 	for p, list := range ranks {
-		offer := "--offer=" + filepath.Join(l.Prefix, prefix.Metadata, fmt.Sprintf("handover.%d", number))
+		offer := "--offer=" + filepath.Join(g.job.Prefix, prefix.Metadata, fmt.Sprintf("handover.%d", number))
 		number++
 		run(p.from, offer, "--send="+strings.Join(list, ","))
 		run(p.to, offer, "--receive")
@@ -418,36 +371,36 @@ func (l *Loop) handOver(ctx context.Context, m *recovery.Move, dataset int) (map
 const HandedOver = "rank %d: %d bytes"
 
 // handoverCommand returns the command that copies files of a dataset from node to node.
-func (l *Loop) handoverCommand(ctx context.Context, id int) ([]string, error) {
+func (g *migrations) handoverCommand(ctx context.Context, id int) ([]string, error) {
 	var dirs []string
-	for _, base := range append(l.ControlBases()[:1:1], l.CacheBases()...) {
-		dir, err := l.Below(ctx, base, "", "")
+	for _, base := range append(g.job.ControlBases()[:1:1], g.job.CacheBases()...) {
+		dir, err := g.job.Below(ctx, base, "", "")
 		if err != nil {
 			return nil, err
 		}
 		dirs = append(dirs, dir)
 	}
-	return []string{l.Tool, "handover", "--id", strconv.Itoa(id), "--cntldir", dirs[0], "--cache", strings.Join(dirs[1:], ",")}, nil
+	return []string{g.job.Tool, "handover", "--id", strconv.Itoa(id), "--cntldir", dirs[0], "--cache", strings.Join(dirs[1:], ",")}, nil
 }
 
 // arrived ends a migration if the program runs on its new nodes: SCR_Init has returned there.
-func (l *Loop) arrived(r *running) bool {
-	m := l.move
-	q, err := migration.Read(l.Prefix)
+func (g *migrations) arrived(began time.Time) bool {
+	m := g.move
+	q, err := migration.Read(g.job.Prefix)
 	if err != nil {
-		l.Detail("%v", err)
+		g.job.Detail("%v", err)
 	}
 	if err != nil || q.ID != m.id || q.Init == 0 {
 		return false
 	}
-	m.cost.add(r.start.began.Sub(m.copied), "scr_run")
-	m.cost.add(time.Since(r.start.began)-q.Init, "launcher and program, until SCR_Init")
+	m.cost.add(began.Sub(m.copied), "scr_run")
+	m.cost.add(time.Since(began)-q.Init, "launcher and program, until SCR_Init")
 	m.cost.add(q.Init, "SCR_Init")
 	text := strings.Join(m.cost.lines, "; ")
-	l.Tell("migration: done: %s", text)
-	if err := migration.Finish(l.Prefix, m.id, text, m.cost.sum); err != nil {
-		l.Tell("%v", err)
+	g.job.Tell("migration: done: %s", text)
+	if err := migration.Finish(g.job.Prefix, m.id, text, m.cost.sum); err != nil {
+		g.job.Tell("%v", err)
 	}
-	l.move = nil
+	g.move = nil
 	return true
 }

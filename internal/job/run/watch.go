@@ -102,7 +102,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 	var deadline <-chan time.Time
 	for {
 		var soon <-chan time.Time
-		if l.move != nil {
+		if l.moves.underWay() {
 			soon = time.After(quickly)
 		}
 		select {
@@ -112,9 +112,9 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 				return
 			}
 		case <-often.C:
-			if l.move == nil && asked.seen() && l.canMigrate(r) {
+			if !l.moves.underWay() && asked.seen() && l.canMigrate(r) {
 				asked, _ = newFileChange(asked.path) // if it cannot be read, tick looks
-				if l.takeRequest(ctx) {
+				if l.requests.take(ctx) {
 					l.Job.end(ctx, r.process, r.earlier, l.Grace)
 					return
 				}
@@ -133,11 +133,11 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)
 			return
 		case <-r.messages.ending:
-			if l.move == nil && r.check == nil && r.initCalled.seen() {
+			if !l.moves.underWay() && r.check == nil && r.initCalled.seen() {
 				r.check = l.alloc.check(ctx)
 			}
 		case <-locks.C:
-			if l.move == nil && l.hasDied(r) {
+			if !l.moves.underWay() && l.hasDied(r) {
 				r.check = l.alloc.check(ctx)
 			}
 		case <-tick.C:
@@ -149,6 +149,26 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 		}
 	}
 }
+
+// migrates looks for a request to migrate, or after the migration that is under way. It
+// returns true if the run is to be ended for it.
+func (l *Loop) migrates(ctx context.Context, r *running) bool {
+	if l.moves.underWay() {
+		return l.moves.advance(ctx, r.start.began)
+	}
+	if !l.canMigrate(r) {
+		return false
+	}
+	if l.requests.take(ctx) {
+		return true
+	}
+	l.requests.foresight.foresee(ctx, time.Now())
+	return false
+}
+
+// canMigrate reports whether a run has come so far that its ranks can be moved: before that they
+// have no nodes, and the job forgets what it is asked for.
+func (l *Loop) canMigrate(r *running) bool { return r.initCalled.seen() && request.Alive(l.Prefix) }
 
 // endsJob reports whether a signal asks to end the job. Other signals are only passed on
 // to the program.
