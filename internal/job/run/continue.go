@@ -40,19 +40,19 @@ func (j *Job) Continue(ctx context.Context) error {
 
 // continueIfAsked does what scr_checkpoint --continue asks for. It reports whether the
 // ranks have stopped: then no progress is to be expected of them.
-func (l *Loop) continueIfAsked(ctx context.Context, r *running) (stopped bool) {
-	list, err := request.StoppedNodes(l.Prefix)
+func (r *running) continueIfAsked(ctx context.Context) (stopped bool) {
+	list, err := request.StoppedNodes(r.job.Prefix)
 	if err != nil || len(list) == 0 {
 		return false // an error is told by who continues the job
 	}
-	asked, err := request.ToContinue(l.Prefix)
+	asked, err := request.ToContinue(r.job.Prefix)
 	if err != nil || !asked.After(r.continued) || asked.Before(r.start.began) {
 		return true
 	}
 	r.continued = asked
-	l.Tell("scr_checkpoint --continue: the ranks continue")
-	if err := l.Continue(ctx); err != nil {
-		l.Tell("%v", err)
+	r.job.Tell("scr_checkpoint --continue: the ranks continue")
+	if err := r.job.Continue(ctx); err != nil {
+		r.job.Tell("%v", err)
 	}
 	return true
 }

@@ -59,8 +59,8 @@ func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) 
 
 // logStart enters that a run begins now, on these nodes.
 func (l *Loop) logStart(ctx context.Context, number int, nodes []string) {
-	l.addToLog(ctx, eventlog.Record{Type: eventlog.RunStart, Run: &eventlog.Run{Number: number, Nodes: len(nodes), NodeList: hostlist.Compress(nodes)}})
-	l.meter(eventlog.Record{Type: eventlog.RunStart, Run: &eventlog.Run{Number: number, Nodes: len(nodes)}})
+	l.Job.addToLog(ctx, eventlog.Record{Type: eventlog.RunStart, Run: &eventlog.Run{Number: number, Nodes: len(nodes), NodeList: hostlist.Compress(nodes)}})
+	l.Job.meter(eventlog.Record{Type: eventlog.RunStart, Run: &eventlog.Run{Number: number, Nodes: len(nodes)}})
 }
 
 // logEnd enters that a run has ended. last is the reason why there is no other run, nil if
@@ -80,12 +80,12 @@ func (l *Loop) logEnd(ctx context.Context, a attempt, last *stop) {
 	if a.status > 128 && a.status < 128+65 {
 		run.Signal = a.status - 128
 	}
-	if n, err := l.NodesUsed(); err == nil && n > 0 {
+	if n, err := l.Job.NodesUsed(); err == nil && n > 0 {
 		run.Nodes = n
 	}
 	took := a.ended.Sub(a.began).Seconds()
-	l.addToLog(ctx, eventlog.Record{Type: eventlog.RunEnd, Note: why, Time: a.ended, Start: a.began, Seconds: &took, Run: run})
-	l.meter(eventlog.Record{Type: eventlog.RunEnd, Note: a.how, Run: &eventlog.Run{Number: a.number, Status: &a.status}})
+	l.Job.addToLog(ctx, eventlog.Record{Type: eventlog.RunEnd, Note: why, Time: a.ended, Start: a.began, Seconds: &took, Run: run})
+	l.Job.meter(eventlog.Record{Type: eventlog.RunEnd, Note: a.how, Run: &eventlog.Run{Number: a.number, Status: &a.status}})
 }
 
 // logScavenge enters the result err of scavenging a dataset, which began at start.
@@ -111,15 +111,15 @@ func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Ti
 
 // summarize prints what the checkpoints of the job have cost and saved, by its text log.
 func (l *Loop) summarize() {
-	if !l.Config.LogEnable {
+	if !l.Job.Config.LogEnable {
 		return
 	}
-	a, err := account.Read(l.Prefix)
+	a, err := account.Read(l.Job.Prefix)
 	if a == nil {
-		l.Detail("scr_report: %v", err)
+		l.Job.Detail("scr_report: %v", err)
 		return
 	}
 	for _, line := range page.Summary(a.Only(l.alloc.id)) {
-		l.Tell("%s", line)
+		l.Job.Tell("%s", line)
 	}
 }

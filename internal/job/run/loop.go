@@ -24,45 +24,41 @@ import (
 
 // Loop starts a program repeatedly, until it has finished or there is a reason to stop.
 type Loop struct {
-	*Job
+	Job     *Job
 	Program Program
 	Signals <-chan os.Signal // signals that this process receives
 	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
 	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
 	alloc    *allocation
-	past     history
 	origin   origin
 	next     *placement
 	moves    *migrations
 	requests *requests
-}
 
-// history records events since the loop began.
-type history struct {
-	migrations   int           // number of runs that were ended for a migration
 	status       int           // exit status of the last run; 1 before the first
+	migrations   int           // number of runs that were ended for a migration
 	fruitless    []attempt     // the latest runs, as far as they have failed without a new checkpoint
 	longestStart time.Duration // the longest time that a run has taken to call SCR_Init
-	signal       os.Signal     // signal that has asked to end the job
-	haltAtOnce   bool          // scr_halt --immediate has asked to end it
 }
 
-// attempt is a run that has ended.
+// attempt is how a run has ended.
 type attempt struct {
-	number  int
-	status  int
-	what    string   // how it ended, for messages
-	gained  bool     // it has completed a checkpoint
-	hung    bool     // the watchdog has ended it
-	lost    []string // nodes that went down during the run
-	began   time.Time
-	ended   time.Time  // when the launcher had ended
-	node    string     // the node on which the first process died, "": not known
-	rejects string     // what the launcher says of its options, if it has not understood them, "": it has
-	moves   bool       // it was ended for a migration
-	check   *nodeCheck // of the nodes, which has begun before it ended; nil: none has
-	how     string     // it has ended, for metrics: one of the constants below
+	number     int
+	status     int
+	what       string   // how it ended, for messages
+	gained     bool     // it has completed a checkpoint
+	hung       bool     // the watchdog has ended it
+	lost       []string // nodes that went down during the run
+	began      time.Time
+	ended      time.Time  // when the launcher had ended
+	node       string     // the node on which the first process died, "": not known
+	rejects    string     // what the launcher says of its options, if it has not understood them, "": it has
+	moves      bool       // it was ended for a migration
+	signal     os.Signal  // signal that has asked to end the job
+	haltAtOnce bool       // scr_halt --immediate has asked to end it
+	check      *nodeCheck // of the nodes, which has begun before it ended; nil: none has
+	how        string     // it has ended, for metrics: one of the constants below
 }
 
 // How runs end.
@@ -95,10 +91,10 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if l.Grace == 0 {
 		l.Grace = 10 * time.Second
 	}
-	if !l.Config.Enable {
+	if !l.Job.Config.Enable {
 		return l.Program.runDisabled(l.Signals)
 	}
-	ladder, err := recovery.New(l.Config.Recovery)
+	ladder, err := recovery.New(l.Job.Config.Recovery)
 	if err != nil {
 		return 1, err
 	}
@@ -106,27 +102,27 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 		return 1, err
 	}
 	l.next = &placement{alloc: l.alloc, ladder: ladder}
-	l.moves = &migrations{job: l.Job, alloc: l.alloc, program: &l.Program, next: l.next}
+	l.moves = &migrations{job: l.Job, alloc: l.alloc, program: &l.Program, next: l.next, costs: recovery.Assumed}
 	l.requests = &requests{job: l.Job, moves: l.moves, foresight: &foresight{job: l.Job, alloc: l.alloc, moves: l.moves}}
 	// Commands see by this lock that another run may follow. It does not matter who has it
 	// if there are two.
-	held, err := lock.Try(request.LoopPath(l.Prefix), lock.Exclusive)
+	held, err := lock.Try(request.LoopPath(l.Job.Prefix), lock.Exclusive)
 	if err != nil {
-		l.Tell("%v", err)
+		l.Job.Tell("%v", err)
 	}
 	defer held.Release()
 	if held != nil {
-		if err := migration.Begin(l.Prefix); err != nil {
-			l.Tell("%v", err)
+		if err := migration.Begin(l.Job.Prefix); err != nil {
+			l.Job.Tell("%v", err)
 		}
 	}
-	stopMovers, err := l.startMovers(ctx, l.alloc.up())
+	stopMovers, err := l.Job.startMovers(ctx, l.alloc.up())
 	if err != nil {
 		return 1, err
 	}
 	last, err := l.runs(ctx)
-	if err := halt.Obeyed(l.Prefix, l.alloc.id); err != nil {
-		l.Tell("%v", err)
+	if err := halt.Obeyed(l.Job.Prefix, l.alloc.id); err != nil {
+		l.Job.Tell("%v", err)
 	}
 	l.moves.cancel("the job is over")
 	stopMovers()
@@ -148,19 +144,19 @@ func (l *Loop) prepare(ctx context.Context) error {
 	if !l.alloc.end.IsZero() {
 		ends = "until " + l.alloc.end.Format(time.DateTime)
 	}
-	l.Tell("job %s (%s), %s: %s, %s; prefix directory %s", l.alloc.id, l.Manager.Name(), report.Count(len(l.alloc.nodes), "node"),
-		hostlist.Compress(l.alloc.nodes), ends, l.Prefix)
-	if dir := l.Config.MetricsDir; dir != "" {
-		of := eventlog.JobOf(l.Config)
-		of.ID, of.Prefix = l.alloc.id, l.Prefix
-		l.Metrics = metrics.Open(dir, "run_", of)
+	l.Job.Tell("job %s (%s), %s: %s, %s; prefix directory %s", l.alloc.id, l.Job.Manager.Name(), report.Count(len(l.alloc.nodes), "node"),
+		hostlist.Compress(l.alloc.nodes), ends, l.Job.Prefix)
+	if dir := l.Job.Config.MetricsDir; dir != "" {
+		of := eventlog.JobOf(l.Job.Config)
+		of.ID, of.Prefix = l.alloc.id, l.Job.Prefix
+		l.Job.Metrics = metrics.Open(dir, "run_", of)
 	}
-	return l.Prerun()
+	return l.Job.Prerun()
 }
 
 // runs runs the program until there is a reason to stop.
 func (l *Loop) runs(ctx context.Context) (*stop, error) {
-	l.past.status = 1
+	l.status = 1
 	for number := 1; ; number++ {
 		if s := l.before(ctx, number); s != nil {
 			return s, nil
@@ -169,7 +165,7 @@ func (l *Loop) runs(ctx context.Context) (*stop, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.past.status = a.status
+		l.status = a.status
 		s := l.after(ctx, &a)
 		l.logEnd(ctx, a, s)
 		if s != nil {
@@ -180,13 +176,13 @@ func (l *Loop) runs(ctx context.Context) (*stop, error) {
 
 // finish copies datasets to the prefix directory, and returns the exit status of the job.
 func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
-	l.Tell("the job is over: %s", last.why)
-	if last.done && !l.Config.FlushPolicy().On() {
-		l.Detail("checkpoints stay in the cache: the program has finished, and SCR_FLUSH=0")
-		return last.status, l.postrunOutput(ctx, l.alloc.nodes, l.alloc.down)
+	l.Job.Tell("the job is over: %s", last.why)
+	if last.done && !l.Job.Config.FlushPolicy().On() {
+		l.Job.Detail("checkpoints stay in the cache: the program has finished, and SCR_FLUSH=0")
+		return last.status, l.Job.postrunOutput(ctx, l.alloc.nodes, l.alloc.down)
 	}
-	if err := l.Postrun(ctx, l.alloc.down); err != nil {
-		l.Tell("%v", err)
+	if err := l.Job.Postrun(ctx, l.alloc.down); err != nil {
+		l.Job.Tell("%v", err)
 		return max(last.status, 1), nil
 	}
 	return last.status, nil
@@ -196,8 +192,8 @@ func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
 
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
-	if most, from := l.Config.RunLimit(); most >= 0 && number-l.past.migrations > most {
-		return &stop{why: fmt.Sprintf("the limit of %s is reached", from), status: l.past.status}
+	if most, from := l.Job.Config.RunLimit(); most >= 0 && number-l.migrations > most {
+		return &stop{why: fmt.Sprintf("the limit of %s is reached", from), status: l.status}
 	}
 	if number > 1 { // after has asked the nodes
 		if s := l.pendingSignal(); s != nil {
@@ -211,41 +207,41 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	if s := l.pendingSignal(); s != nil {
 		return s
 	}
-	why, err := l.ShouldStop(l.alloc.nodes, l.alloc.down, l.alloc.end, time.Now())
+	why, err := l.Job.ShouldStop(l.alloc.nodes, l.alloc.down, l.alloc.end, time.Now())
 	if err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
 	if why != "" {
-		return &stop{why: why, status: l.past.status}
+		return &stop{why: why, status: l.status}
 	}
-	l.next.nodes = l.alloc.up()
+	l.next.first()
 	return nil
 }
 
 // recover places the run that follows one that has failed.
 func (l *Loop) recover(ctx context.Context) *stop {
-	why, err := l.timeIsUp(l.alloc.end, time.Now())
+	why, err := l.Job.timeIsUp(l.alloc.end, time.Now())
 	if err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
 	if why != "" {
-		return &stop{why: why, status: l.past.status}
+		return &stop{why: why, status: l.status}
 	}
 	plan, err := l.next.follow(l.moves.copied())
 	if err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
 	if plan.Nodes == nil {
-		return &stop{why: plan.Did, status: l.past.status}
+		return &stop{why: plan.Did, status: l.status}
 	}
-	l.Tell("recovery: %s: %s", plan.Rung, plan.Did)
-	l.meter(eventlog.Record{Type: eventlog.Recovery, Note: plan.Rung})
+	l.Job.Tell("recovery: %s: %s", plan.Rung, plan.Did)
+	l.Job.meter(eventlog.Record{Type: eventlog.Recovery, Note: plan.Rung})
 	if plan.Rung != "MIGRATE" {
 		l.moves.cancel("the job continues in another way")
 	}
 	if plan.Fewer {
-		if err := l.Postrun(ctx, l.alloc.down); err != nil {
-			l.Tell("%v; the program restarts from an older checkpoint, if the prefix directory has one", err)
+		if err := l.Job.Postrun(ctx, l.alloc.down); err != nil {
+			l.Job.Tell("%v; the program restarts from an older checkpoint, if the prefix directory has one", err)
 		}
 	}
 	return nil
@@ -256,7 +252,7 @@ func (l *Loop) recover(ctx context.Context) *stop {
 func (l *Loop) pendingSignal() *stop {
 	for len(l.Signals) > 0 {
 		if s := <-l.Signals; endsJob(s) {
-			return &stop{why: fmt.Sprintf("signal %v", s), status: l.past.status}
+			return &stop{why: fmt.Sprintf("signal %v", s), status: l.status}
 		}
 	}
 	return nil
@@ -265,9 +261,9 @@ func (l *Loop) pendingSignal() *stop {
 // askBeforeBlame asks the nodes again if the run has died while it read a checkpoint. All were up when
 // the launcher began to end the run, but one may have failed since: then the checkpoint is good.
 func (l *Loop) askBeforeBlame(ctx context.Context) (lost []string, err error) {
-	reading, err := prefix.Reading(l.Prefix)
+	reading, err := prefix.Reading(l.Job.Prefix)
 	if err != nil {
-		l.Tell("%v", err)
+		l.Job.Tell("%v", err)
 	}
 	if err == nil && !reading {
 		return nil, nil
@@ -279,13 +275,13 @@ func (l *Loop) askBeforeBlame(ctx context.Context) (lost []string, err error) {
 
 // once runs the program once.
 func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
-	progress, err := prefix.ReadProgress(l.Prefix)
+	progress, err := prefix.ReadProgress(l.Job.Prefix)
 	if err != nil {
 		return attempt{}, err
 	}
 	// An earlier run may have ended while it read a checkpoint. That says nothing about
 	// this run.
-	if err := prefix.EndRestart(l.Prefix); err != nil {
+	if err := prefix.EndRestart(l.Job.Prefix); err != nil {
 		return attempt{}, err
 	}
 	where, err := l.next.forLauncher()
@@ -293,7 +289,7 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 		return attempt{}, err
 	}
 	var env []string
-	progress.Name, env = l.origin.choose(l.Config, progress)
+	progress.Name, env = l.origin.choose(l.Job.Config, progress)
 	command, err := l.Program.command(where, append(l.alloc.variables(), env...), progress)
 	if err != nil {
 		return attempt{}, err
@@ -303,18 +299,20 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
-	l.watch(ctx, r)
-	ended := time.Now()
+	r.watch(ctx, l.Poll, l.Signals)
+	a := r.outcome
+	a.status, a.began, a.ended = r.status(), r.start.began, time.Now()
 	l.requests.takeLate()
-	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
-	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, check: r.check}
+	a.haltAtOnce = a.haltAtOnce || r.isHaltedAtOnce() // the program may have read the halt file before watch did
+	a.gained = l.hasGained(progress.Latest)
+	l.longestStart = max(l.longestStart, r.start.took)
 	a.node, a.rejects = r.messages.result()
 	if number > 1 || r.initCalled.seen() { // some run has begun with the options of the user
 		a.rejects = ""
 	}
 	a.moves = l.moves.runEnded(a.began)
-	a.what = fmt.Sprintf("exit status %d after %v", a.status, ended.Sub(r.start.began).Round(100*time.Millisecond))
-	l.Tell("run %d: %s", number, a.what)
+	a.what = fmt.Sprintf("exit status %d after %v", a.status, a.ended.Sub(a.began).Round(100*time.Millisecond))
+	l.Job.Tell("run %d: %s", number, a.what)
 	return a, nil
 }
 
@@ -322,9 +320,9 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 // be compared instead, because a run that restarts from an older checkpoint uses later
 // ids again.
 func (l *Loop) hasGained(since time.Time) bool {
-	now, err := prefix.ReadProgress(l.Prefix)
+	now, err := prefix.ReadProgress(l.Job.Prefix)
 	if err != nil {
-		l.Tell("%v", err)
+		l.Job.Tell("%v", err)
 	}
 	return err == nil && now.Latest.After(since)
 }
@@ -338,14 +336,13 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	if a.gained {
 		l.origin.gained()
 	}
-	if s := l.wasAsked(*a); s != nil {
+	if s := a.wasAsked(); s != nil {
 		a.how = halted
 		l.isNoFailure(ctx, *a, s.why)
 		return s
 	}
-	if l.requests.restart != "" {
-		a.how = restarted
-		l.origin.from, l.requests.restart = l.requests.restart, ""
+	if from := l.requests.takeRestart(); from != "" {
+		a.how, l.origin.from = restarted, from
 		l.isNoFailure(ctx, *a, "the program has asked for a restart")
 		var err error
 		if a.lost, err = l.alloc.findLost(ctx, a.check); err != nil { // it may have asked because of a node
@@ -354,9 +351,9 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		return l.countFruitless(*a)
 	}
 	if a.moves {
-		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
+		if finalized, err := halt.WasFinalized(l.Job.Prefix); err == nil && !finalized {
 			a.how = migrated
-			l.past.migrations++
+			l.migrations++
 			l.isNoFailure(ctx, *a, "ranks move to other nodes")
 			down, err := l.moves.carry(ctx)
 			if err != nil {
@@ -393,19 +390,19 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 // isNoFailure records that the last run has ended because somebody has asked for it, also in
 // the log: reports must not count it among the failures.
 func (l *Loop) isNoFailure(ctx context.Context, a attempt, why string) {
-	l.addToLog(ctx, eventlog.Record{Type: eventlog.Halt, Note: why, Time: a.ended})
-	if err := failures.Asked(l.Prefix, l.alloc.id, time.Now()); err != nil {
-		l.Tell("%v", err)
+	l.Job.addToLog(ctx, eventlog.Record{Type: eventlog.Halt, Note: why, Time: a.ended})
+	if err := failures.Asked(l.Job.Prefix, l.alloc.id, time.Now()); err != nil {
+		l.Job.Tell("%v", err)
 	}
 }
 
 // wasAsked returns a stop if scr_halt --immediate or a signal has asked to end the job.
-func (l *Loop) wasAsked(a attempt) *stop {
+func (a attempt) wasAsked() *stop {
 	switch {
-	case l.past.haltAtOnce:
+	case a.haltAtOnce:
 		return &stop{why: "stopped by scr_halt --immediate", status: a.status}
-	case l.past.signal != nil:
-		return &stop{why: fmt.Sprintf("stopped by signal %v", l.past.signal), status: a.status}
+	case a.signal != nil:
+		return &stop{why: fmt.Sprintf("stopped by signal %v", a.signal), status: a.status}
 	}
 	return nil
 }
@@ -414,12 +411,12 @@ func (l *Loop) wasAsked(a attempt) *stop {
 // SCR_Finalize.
 func (l *Loop) hasFinished(a attempt) *stop {
 	if a.status == 0 { // the program may have ended because it was told to halt
-		why, err := l.haltReason(time.Now())
+		why, err := l.Job.haltReason(time.Now())
 		return &stop{why: "the program has ended by itself", done: err == nil && why == ""}
 	}
-	finalized, err := halt.WasFinalized(l.Prefix)
+	finalized, err := halt.WasFinalized(l.Job.Prefix)
 	if err != nil {
-		l.Tell("%v", err)
+		l.Job.Tell("%v", err)
 	}
 	if finalized {
 		return &stop{why: "the program has called SCR_Finalize", status: a.status}
@@ -447,13 +444,13 @@ func (l *Loop) blameProgram(ctx context.Context, a attempt) *stop {
 		l.isNoFailure(ctx, a, why)
 		return &stop{why: why, status: a.status}
 	}
-	name, err := prefix.Condemn(l.Prefix, time.Now())
+	name, err := prefix.Condemn(l.Job.Prefix, time.Now())
 	if err != nil {
-		l.Tell("%v", err)
+		l.Job.Tell("%v", err)
 	}
 	if name != "" {
-		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
-		l.origin.condemned(name, l.Config.Current)
+		l.Job.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
+		l.origin.condemned(name, l.Job.Config.Current)
 	}
 	return nil
 }
@@ -462,16 +459,16 @@ func (l *Loop) blameProgram(ctx context.Context, a attempt) *stop {
 // completing a checkpoint.
 func (l *Loop) countFruitless(a attempt) *stop {
 	if a.gained {
-		l.past.fruitless = nil
+		l.fruitless = nil
 		return nil
 	}
-	l.past.fruitless = append(l.past.fruitless, a)
-	if len(l.past.fruitless) < maxFruitless {
+	l.fruitless = append(l.fruitless, a)
+	if len(l.fruitless) < maxFruitless {
 		return nil
 	}
 	var runs []string
 	lost := 0
-	for _, a := range l.past.fruitless {
+	for _, a := range l.fruitless {
 		runs = append(runs, fmt.Sprintf("run %d: %s", a.number, a.what))
 		if len(a.lost) > 0 {
 			lost++

@@ -1008,39 +1008,40 @@ func TestLoop_LearnsHowLongAStartTakes(t *testing.T) {
 	l := newLab(t)
 	job := l.job(t)
 	must(t, job.Prerun())
-	loop := &Loop{Job: job}
+	var longest time.Duration
 	start := func(number int) *running {
 		initCalled, err := newFileChange(job.nodesFile())
 		must(t, err)
-		return &running{number: number, initCalled: initCalled, start: starter{began: time.Unix(1000, 0),
-			limit: startLimit(0, true, loop.past.longestStart)}}
+		return &running{job: job, outcome: attempt{number: number}, initCalled: initCalled, start: starter{began: time.Unix(1000, 0),
+			limit: startLimit(0, true, longest)}}
 	}
 	at := func(seconds int64) time.Time { return time.Unix(1000+seconds, 0) }
 	r := start(1)
-	if why := loop.hasNotStarted(r, at(119)); why != "" || l.said.String() != "" {
+	if why := r.hasNotStarted(at(119)); why != "" || l.said.String() != "" {
 		t.Error(why, l.said)
 	}
-	loop.hasNotStarted(r, at(120))
-	loop.hasNotStarted(r, at(300))
+	r.hasNotStarted(at(120))
+	r.hasNotStarted(at(300))
 	if said := l.said.String(); strings.Count(said, "run 1 has not called SCR_Init in 2m0s") != 1 || strings.Contains(said, "5m0s") {
 		t.Error(said)
 	}
-	if why := loop.hasNotStarted(r, at(100000)); why != "" {
+	if why := r.hasNotStarted(at(100000)); why != "" {
 		t.Errorf("the first run has no measure: %s", why)
 	}
 	must(t, nodesUsed(l.prefix, 3))
-	if why := loop.hasNotStarted(r, at(100001)); why != "" || loop.past.longestStart != 100001*time.Second {
-		t.Error(why, loop.past.longestStart)
+	if why := r.hasNotStarted(at(100001)); why != "" || r.start.took != 100001*time.Second {
+		t.Error(why, r.start.took)
 	}
-	loop.hasNotStarted(r, at(200000)) // it is over since
-	if loop.past.longestStart != 100001*time.Second {
-		t.Error(loop.past.longestStart)
+	r.hasNotStarted(at(200000)) // it is over since
+	if r.start.took != 100001*time.Second {
+		t.Error(r.start.took)
 	}
+	longest = r.start.took
 	r = start(2) // what the first has left is not its own
-	if why := loop.hasNotStarted(r, at(400003)); why != "" {
+	if why := r.hasNotStarted(at(400003)); why != "" {
 		t.Error(why)
 	}
-	if why := loop.hasNotStarted(r, at(400004)); why != "no SCR_Init within 111h6m44s" {
+	if why := r.hasNotStarted(at(400004)); why != "no SCR_Init within 111h6m44s" {
 		t.Error(why)
 	}
 }

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,18 +23,18 @@ import (
 
 // migrations carries out migrations, one at a time.
 type migrations struct {
-	job      *Job
-	alloc    *allocation
-	program  *Program
-	next     *placement
-	move     *migrating     // the migration that is under way, nil: none
-	measured recovery.Costs // of the last one; 0: not measured
+	job     *Job
+	alloc   *allocation
+	program *Program
+	next    *placement
+	move    *migrating     // the migration that is under way, nil: none
+	costs   recovery.Costs // of a migration: assumed, until one has been measured
 }
 
 // migrating is a migration that is under way.
 //
 // It has three parts. The run continues until a checkpoint is complete that was asked for
-// (await), and is ended then. Meanwhile files of nodes that no rank will use any more are copied
+// (advance), and is ended then. Meanwhile files of nodes that no rank will use any more are copied
 // to the new nodes (startCopies, carry). The rung MIGRATE starts the program again, which ends the
 // migration when SCR_Init has returned (arrived).
 type migrating struct {
@@ -90,11 +89,6 @@ func (g *migrations) isBusy(id int) bool {
 	}
 	q, err := migration.Read(g.job.Prefix)
 	return err == nil && q.State == migration.Requested
-}
-
-// costs returns what a migration costs.
-func (g *migrations) costs() recovery.Costs {
-	return recovery.Costs{Checkpoint: cmp.Or(g.measured.Checkpoint, recovery.Assumed.Checkpoint), Move: cmp.Or(g.measured.Move, recovery.Assumed.Move)}
 }
 
 // begin plans a migration and asks for its checkpoint. id is that of its request; if it
@@ -165,20 +159,15 @@ func (g *migrations) cancel(why string) {
 	g.move = nil
 }
 
-// advance looks after the migration that is under way, during a run that began at that time. It returns
-// true if the run is to be ended.
-func (g *migrations) advance(ctx context.Context, began time.Time) bool {
-	if g.move.copied.IsZero() {
-		return g.await(ctx)
-	}
-	g.arrived(began)
-	return false
-}
-
-// await reports whether the checkpoint of a migration is complete. Then its files are copied while
+// advance looks after the migration that is under way, in a run that began at that time. It returns true if
+// the run is to be ended, because the checkpoint is complete. Then its files are copied while
 // the run ends: launchers take a second for that, in which the nodes are idle.
-func (g *migrations) await(ctx context.Context) bool {
+func (g *migrations) advance(ctx context.Context, began time.Time) bool {
 	m := g.move
+	if !m.copied.IsZero() {
+		g.arrived(began)
+		return false
+	}
 	q, ok, err := request.Read(g.job.Prefix, m.asked)
 	if ok && m.written.IsZero() && q.State.Order() >= request.Running.Order() {
 		m.written = time.Now()
@@ -291,7 +280,7 @@ func (g *migrations) carry(ctx context.Context) (down map[string]string, err err
 		g.cancel(c.err.Error())
 	} else {
 		m.copied = time.Now()
-		g.measured = recovery.Costs{Checkpoint: m.ready.Sub(m.asks), Move: m.copied.Sub(m.ready)}
+		g.costs = recovery.Costs{Checkpoint: m.ready.Sub(m.asks), Move: m.copied.Sub(m.ready)}
 		m.cost.add(m.copied.Sub(ended), "move, which took %.2f s%s, after that", c.took.Seconds(), m.moved(c.bytes))
 		g.answer(m.id, migration.Restarting, "")
 	}

@@ -29,6 +29,9 @@ func (p *placement) forLauncher() (batch.Placement, error) {
 	}, err
 }
 
+// first places the first run: on all nodes that are up.
+func (p *placement) first() { p.nodes = p.alloc.up() }
+
 // follow places the run that follows one that has failed, by the plan that it returns. If the
 // plan names no node, there is no such run. move is a migration for which the run was ended, nil
 // if there is none.

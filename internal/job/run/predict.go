@@ -116,7 +116,7 @@ func (f *foresight) react(ctx context.Context, id int, nodes []string, p batch.P
 
 // carryOut chooses a reaction to a prediction, and carries it out.
 func (f *foresight) carryOut(ctx context.Context, id int, nodes []string, p batch.Prediction, now time.Time) {
-	costs := f.moves.costs()
+	costs := f.moves.costs
 	what := costs.React(p.Within)
 	because := fmt.Sprintf("%s predicted to fail (%s)", hostlist.Compress(nodes), p.Why)
 	if p.Within >= 0 {
@@ -138,7 +138,8 @@ func (f *foresight) carryOut(ctx context.Context, id int, nodes []string, p batc
 	}
 	text := because + ": a checkpoint is asked for"
 	if what == recovery.Checkpoint {
-		if _, err := request.Ask(f.job.Prefix, f.alloc.id, request.NewAsker(), request.Wish{}); err != nil {
+		_, err := request.Ask(f.job.Prefix, f.alloc.id, request.NewAsker(), request.Wish{})
+		if err != nil {
 			f.job.Tell("%v", err)
 		}
 	} else {
@@ -153,11 +154,10 @@ func (f *foresight) carryOut(ctx context.Context, id int, nodes []string, p batc
 // prefix directory, where a scavenge or the next run finds it if the nodes are lost.
 func (f *foresight) save(ctx context.Context, nodes []string) {
 	list, err := prefix.OnlyInCache(f.job.Prefix)
-	if err != nil {
-		f.job.Tell("%v", err)
-		return
-	}
-	if len(list) == 0 {
+	if err != nil || len(list) == 0 {
+		if err != nil {
+			f.job.Tell("%v", err)
+		}
 		return
 	}
 	d := list[len(list)-1]

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -95,41 +96,36 @@ type stepper interface {
 	Steps(ctx context.Context) ([]string, error)
 }
 
-// end ends a run. It sends SIGTERM, so that the launcher can clean up; if that has not
+// end ends the run. It sends SIGTERM, so that the launcher can clean up; if that has not
 // ended after grace, it kills the job steps of the run; and if that does not help within
-// grace, it kills the launcher. earlier are the job steps that existed before the run.
-func (j *Job) end(ctx context.Context, p *process, earlier []string, grace time.Duration) {
-	p.signal(unix.SIGTERM)
-	if p.ended(grace) {
+// grace, it kills the launcher.
+func (r *running) end(ctx context.Context) {
+	r.signal(unix.SIGTERM)
+	if r.ended(r.grace) {
 		return
 	}
-	j.Detail("the launcher does not end within %v of SIGTERM", grace)
-	if m, ok := j.Manager.(stepper); ok {
-		j.killNewSteps(ctx, m, earlier)
-		if p.ended(grace) {
+	r.job.Detail("the launcher does not end within %v of SIGTERM", r.grace)
+	if m, ok := r.job.Manager.(stepper); ok {
+		r.killNewSteps(ctx, m)
+		if r.ended(r.grace) {
 			return
 		}
 	}
-	p.kill()
-	<-p.done
+	r.kill()
+	<-r.done
 }
 
-// killNewSteps kills the job steps that are not in earlier.
-func (j *Job) killNewSteps(ctx context.Context, m stepper, earlier []string) {
+// killNewSteps kills the job steps that are not in r.earlier.
+func (r *running) killNewSteps(ctx context.Context, m stepper) {
 	steps, err := m.Steps(ctx)
 	if err != nil {
-		j.Tell("%v", err)
-	}
-	old := map[string]bool{}
-	for _, s := range earlier {
-		old[s] = true
+		r.job.Tell("%v", err)
 	}
 	for _, s := range steps {
-		if old[s] {
-			continue
-		}
-		if err := j.Manager.Kill(ctx, s); err != nil {
-			j.Tell("%v", err)
+		if !slices.Contains(r.earlier, s) {
+			if err := r.job.Manager.Kill(ctx, s); err != nil {
+				r.job.Tell("%v", err)
+			}
 		}
 	}
 }

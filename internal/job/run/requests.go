@@ -9,7 +9,8 @@ import (
 	"github.com/goscr/goscr/internal/job/run/migration"
 )
 
-// requests takes what users and the program ask scr_run for (migration.Request), and has it done.
+// requests takes what users and the program ask scr_run for (migration.Request), and gives it to
+// the part that does it.
 type requests struct {
 	job       *Job
 	moves     *migrations
@@ -17,29 +18,34 @@ type requests struct {
 	restart   string // the checkpoint from which the program has asked to be started again; "": it has not
 }
 
-// take has what somebody asks for done. It returns true if the program has
+// look does what somebody asks for, and reacts to predictions. It returns true if the run is to
+// be ended.
+func (r *requests) look(ctx context.Context) (end bool) {
+	if r.take(ctx) {
+		return true
+	}
+	r.foresight.foresee(ctx, time.Now())
+	return false
+}
+
+// take does what somebody asks for. It returns true if the program has
 // asked to be started again from another checkpoint: then the run is to be ended.
 func (r *requests) take(ctx context.Context) (end bool) {
-	q, err := migration.Read(r.job.Prefix)
-	if err != nil {
+	switch q, err := migration.Read(r.job.Prefix); {
+	case err != nil:
 		r.job.Detail("%v", err)
-		return false
-	}
-	if q.State != migration.Requested {
-		return false
-	}
-	if q.Restart != "" {
+	case q.State != migration.Requested:
+	case q.Restart != "":
 		r.job.Tell("the program asks to be started again from checkpoint %s; the run is ended", q.Restart)
 		r.acceptRestart(q)
 		return true
-	}
-	if q.Predicted {
+	case q.Predicted:
 		r.foresight.react(ctx, q.ID, q.Wish.Off, batch.Prediction{Why: "scr_migrate --predicted", Within: q.Within, Assurance: q.Assurance}, time.Now())
-		return false
-	}
-	if err := r.moves.begin(q.ID, q.Wish); err != nil {
-		r.job.Tell("migration: not possible: %v", err)
-		r.moves.answer(q.ID, migration.Failed, err.Error())
+	default:
+		if err := r.moves.begin(q.ID, q.Wish); err != nil {
+			r.job.Tell("migration: not possible: %v", err)
+			r.moves.answer(q.ID, migration.Failed, err.Error())
+		}
 	}
 	return false
 }
@@ -54,23 +60,27 @@ func (r *requests) acceptRestart(q migration.Request) {
 // before it ended: take has not seen it then. Left in the file, it would end the next run.
 func (r *requests) takeLate() {
 	q, err := migration.Read(r.job.Prefix)
-	if err != nil {
-		r.job.Tell("%v", err)
+	if err != nil || q.State != migration.Requested || q.Restart == "" {
+		if err != nil {
+			r.job.Tell("%v", err)
+		}
 		return
 	}
-	if q.State != migration.Requested || q.Restart == "" {
-		return
-	}
-	finalized, err := halt.WasFinalized(r.job.Prefix)
-	if err != nil {
+	switch finalized, err := halt.WasFinalized(r.job.Prefix); {
+	case err != nil:
 		r.job.Tell("%v", err)
 		r.moves.answer(q.ID, migration.Failed, err.Error())
-		return
-	}
-	if finalized {
+	case finalized:
 		r.moves.answer(q.ID, migration.Failed, "the job is over")
-		return
+	default:
+		r.job.Tell("the program has asked to be started again from checkpoint %s", q.Restart)
+		r.acceptRestart(q)
 	}
-	r.job.Tell("the program has asked to be started again from checkpoint %s", q.Restart)
-	r.acceptRestart(q)
+}
+
+// takeRestart returns, once, the checkpoint from which the program has asked to be started again, ""
+// if it has not.
+func (r *requests) takeRestart() (from string) {
+	from, r.restart = r.restart, ""
+	return from
 }

@@ -21,25 +21,29 @@ import (
 // running is a run that has not ended yet.
 type running struct {
 	*process
-	messages   *messages // of the launcher
-	number     int
-	earlier    []string // job steps that existed before it
+	job        *Job
+	alloc      *allocation
+	moves      *migrations
+	requests   *requests
+	launcher   batch.Launcher
+	grace      time.Duration // time it has to end after SIGTERM
+	messages   *messages     // of the launcher
+	earlier    []string      // job steps that existed before it
 	start      starter
 	initCalled fileChange // of nodes.scr, which the library writes in SCR_Init
 	dog        *watchdog  // nil: none
-	hung       bool       // the watchdog has ended it
 	continued  time.Time  // when somebody last asked to continue it
-	check      *nodeCheck // of the nodes, since the launcher ends the run or rank 0 has died; nil: neither
+	outcome    attempt    // as far as it is known
 }
 
 // hasDied reports, once, that rank 0 of a run has ended without SCR_Finalize: it takes the lock of
 // the job before initCalled sees anything. A launcher may take a second or more after that to end the
 // other ranks, and then itself, and not all launchers say before that that they do (messages.ending). watch calls hasDied every lockPoll.
-func (l *Loop) hasDied(r *running) bool {
-	if r.check != nil || !r.initCalled.seen() || request.Alive(l.Prefix) {
+func (r *running) hasDied() bool {
+	if r.outcome.check != nil || !r.initCalled.seen() || request.Alive(r.job.Prefix) {
 		return false
 	}
-	finalized, err := halt.WasFinalized(l.Prefix)
+	finalized, err := halt.WasFinalized(r.job.Prefix)
 	return err == nil && !finalized
 }
 
@@ -63,112 +67,98 @@ func (j *Job) watchdog(latest, began time.Time) *watchdog {
 // launch starts a run. latest is when the most recent checkpoint of earlier runs was
 // begun.
 func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, latest time.Time) (*running, error) {
-	r := &running{number: number}
+	p := &l.Program
+	r := &running{job: l.Job, alloc: l.alloc, moves: l.moves, requests: l.requests, launcher: p.Launcher, grace: l.Grace, outcome: attempt{number: number}}
 	var err error
-	if m, ok := l.Manager.(stepper); ok {
-		if r.earlier, err = m.Steps(ctx); err != nil {
-			l.Tell("%v", err)
+	if m, ok := l.Job.Manager.(stepper); ok {
+		r.earlier, err = m.Steps(ctx)
+		if err != nil {
+			l.Job.Tell("%v", err)
 		}
 	}
-	if r.initCalled, err = newFileChange(l.nodesFile()); err != nil {
+	if r.initCalled, err = newFileChange(l.Job.nodesFile()); err != nil {
 		return nil, err
 	}
-	l.Tell("run %d: %s", number, strings.Join(command.Argv, " "))
+	l.Job.Tell("run %d: %s", number, strings.Join(command.Argv, " "))
 	r.start.began = time.Now()
-	r.start.limit = startLimit(l.Config.LaunchTimeout, l.Config.Watchdog, l.past.longestStart)
-	r.dog = l.watchdog(latest, r.start.began)
-	if err := snapshot.RecordLaunch(l.Prefix, l.Program.Args, append(slices.Clone(l.Program.Argv), l.Program.First...)); err != nil {
-		l.Tell("%v", err)
+	r.start.limit = startLimit(l.Job.Config.LaunchTimeout, l.Job.Config.Watchdog, l.longestStart)
+	r.dog = l.Job.watchdog(latest, r.start.began)
+	if err := snapshot.RecordLaunch(l.Job.Prefix, p.Args, append(slices.Clone(p.Argv), p.First...)); err != nil {
+		l.Job.Tell("%v", err)
 	}
-	if r.messages, err = newMessages(l.Program.Launcher, l.Program.Stderr); err != nil {
+	if r.messages, err = newMessages(p.Launcher, p.Stderr); err != nil {
 		return nil, err
 	}
 	defer r.messages.w.Close()
-	r.process, err = start(command, l.Program.In, l.Program.Stdout, r.messages.w)
+	r.process, err = start(command, p.In, p.Stdout, r.messages.w)
 	return r, err
 }
 
 // watch waits until a run has ended. It passes signals on to the run, and ends the run if
 // it hangs, if scr_halt --immediate asks for it, if it does not end after a signal,
-// or if it has written the checkpoint for a migration.
-func (l *Loop) watch(ctx context.Context, r *running) {
-	tick := time.NewTicker(l.Poll)
+// or if it has written the checkpoint for a migration. poll is the interval at which it reads
+// the prefix directory.
+func (r *running) watch(ctx context.Context, poll time.Duration, signals <-chan os.Signal) {
+	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	often := time.NewTicker(min(l.Poll, requestPoll))
+	often := time.NewTicker(min(poll, requestPoll))
 	defer often.Stop()
-	locks := time.NewTicker(min(l.Poll, lockPoll))
+	locks := time.NewTicker(min(poll, lockPoll))
 	defer locks.Stop()
-	asked := fileChange{path: migration.Path(l.Prefix)} // the first look reads what is there
+	asked := fileChange{path: migration.Path(r.job.Prefix)} // the first look reads what is there
 	var deadline <-chan time.Time
-	for {
+	for over := false; !over; {
 		var soon <-chan time.Time
-		if l.moves.underWay() {
+		if r.moves.underWay() {
 			soon = time.After(quickly)
 		}
 		select {
 		case <-soon:
-			if l.migrates(ctx, r) {
-				l.Job.end(ctx, r.process, r.earlier, l.Grace)
-				return
-			}
+			over = r.migrates(ctx)
 		case <-often.C:
-			if !l.moves.underWay() && asked.seen() && l.canMigrate(r) {
+			if !r.moves.underWay() && asked.seen() && r.canMigrate() {
 				asked, _ = newFileChange(asked.path) // if it cannot be read, tick looks
-				if l.requests.take(ctx) {
-					l.Job.end(ctx, r.process, r.earlier, l.Grace)
-					return
-				}
+				over = r.requests.take(ctx)
 			}
 		case <-r.done:
 			return
-		case s := <-l.Signals:
-			l.Tell("signal %v is passed on", s)
+		case s := <-signals:
+			r.job.Tell("signal %v is passed on", s)
 			r.signal(s)
 			if endsJob(s) {
-				l.past.signal = s
-				deadline = time.After(l.untilKilled(ctx))
+				r.outcome.signal = s
+				deadline = time.After(r.untilKilled(ctx))
 			}
 		case <-deadline:
-			l.Tell("the run has not ended; it is killed, because copying the checkpoints needs the remaining time")
-			l.Job.end(ctx, r.process, r.earlier, l.Grace)
-			return
+			r.job.Tell("the run has not ended; it is killed, because copying the checkpoints needs the remaining time")
+			over = true
 		case <-r.messages.ending:
-			if !l.moves.underWay() && r.check == nil && r.initCalled.seen() {
-				r.check = l.alloc.check(ctx)
+			if !r.moves.underWay() && r.outcome.check == nil && r.initCalled.seen() {
+				r.outcome.check = r.alloc.check(ctx)
 			}
 		case <-locks.C:
-			if !l.moves.underWay() && l.hasDied(r) {
-				r.check = l.alloc.check(ctx)
+			if !r.moves.underWay() && r.hasDied() {
+				r.outcome.check = r.alloc.check(ctx)
 			}
 		case <-tick.C:
-			if l.mayGoOn(ctx, r, time.Now()) && !l.migrates(ctx, r) {
-				continue
-			}
-			l.Job.end(ctx, r.process, r.earlier, l.Grace)
-			return
+			over = !r.mayGoOn(ctx, time.Now()) || r.migrates(ctx)
 		}
 	}
+	r.end(ctx)
 }
 
 // migrates looks for a request to migrate, or after the migration that is under way. It
 // returns true if the run is to be ended for it.
-func (l *Loop) migrates(ctx context.Context, r *running) bool {
-	if l.moves.underWay() {
-		return l.moves.advance(ctx, r.start.began)
+func (r *running) migrates(ctx context.Context) bool {
+	if r.moves.underWay() {
+		return r.moves.advance(ctx, r.start.began)
 	}
-	if !l.canMigrate(r) {
-		return false
-	}
-	if l.requests.take(ctx) {
-		return true
-	}
-	l.requests.foresight.foresee(ctx, time.Now())
-	return false
+	return r.canMigrate() && r.requests.look(ctx)
 }
 
 // canMigrate reports whether a run has come so far that its ranks can be moved: before that they
 // have no nodes, and the job forgets what it is asked for.
-func (l *Loop) canMigrate(r *running) bool { return r.initCalled.seen() && request.Alive(l.Prefix) }
+func (r *running) canMigrate() bool { return r.initCalled.seen() && request.Alive(r.job.Prefix) }
 
 // endsJob reports whether a signal asks to end the job. Other signals are only passed on
 // to the program.
@@ -176,9 +166,9 @@ func endsJob(s os.Signal) bool { return s == unix.SIGTERM || s == unix.SIGINT ||
 
 // untilKilled returns how long a program may take to end after a signal: half of the
 // remaining time of the allocation, within bounds.
-func (l *Loop) untilKilled(ctx context.Context) time.Duration {
+func (r *running) untilKilled(ctx context.Context) time.Duration {
 	const least, most = 5 * time.Second, 2 * time.Minute
-	end, err := l.Manager.End(ctx)
+	end, err := r.job.Manager.End(ctx)
 	if err != nil || end.IsZero() {
 		return 30 * time.Second
 	}
@@ -186,39 +176,39 @@ func (l *Loop) untilKilled(ctx context.Context) time.Duration {
 }
 
 // isHaltedAtOnce reports whether scr_halt --immediate was called since the run began.
-func (l *Loop) isHaltedAtOnce(r *running) bool {
-	asked, err := halt.AtOnce(l.Prefix, r.start.began)
+func (r *running) isHaltedAtOnce() bool {
+	asked, err := halt.AtOnce(r.job.Prefix, r.start.began)
 	return err == nil && asked
 }
 
 // mayGoOn returns false if a run must be ended, because of scr_halt --immediate or because
 // it hangs.
-func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
-	if l.isHaltedAtOnce(r) {
-		l.Tell("scr_halt --immediate: the run is ended")
-		l.past.haltAtOnce = true
+func (r *running) mayGoOn(ctx context.Context, now time.Time) bool {
+	if r.isHaltedAtOnce() {
+		r.job.Tell("scr_halt --immediate: the run is ended")
+		r.outcome.haltAtOnce = true
 		return false
 	}
-	stopped := l.continueIfAsked(ctx, r)
+	stopped := r.continueIfAsked(ctx)
 	if stopped && r.dog != nil {
 		r.dog.pause(now)
 	}
-	hangs := l.hasNotStarted(r, now)
+	hangs := r.hasNotStarted(now)
 	if hangs == "" && r.dog != nil {
-		hangs = l.makesNoProgress(r, now)
+		hangs = r.makesNoProgress(now)
 	}
 	if hangs == "" {
 		return true
 	}
-	r.hung = true
-	l.Tell("watchdog: %s; the run seems to hang and is ended", hangs)
-	l.keepStacks(ctx, r.number, l.alloc.up())
+	r.outcome.hung = true
+	r.job.Tell("watchdog: %s; the run seems to hang and is ended", hangs)
+	r.job.keepStacks(ctx, r.outcome.number, r.alloc.up())
 	return false
 }
 
 // hasNotStarted returns a text that says for how long the program has not called SCR_Init,
 // if that is too long, else "".
-func (l *Loop) hasNotStarted(r *running, now time.Time) string {
+func (r *running) hasNotStarted(now time.Time) string {
 	if r.start.started {
 		return ""
 	}
@@ -228,20 +218,20 @@ func (l *Loop) hasNotStarted(r *running, now time.Time) string {
 	case tooLong:
 		return fmt.Sprintf("no SCR_Init within %v", took)
 	case notice:
-		l.Tell("run %d has not called SCR_Init in %v: if %s prints nothing, it may be waiting for nodes; SCR_LAUNCH_TIMEOUT ends such runs",
-			r.number, took, l.Program.Launcher.Name())
+		r.job.Tell("run %d has not called SCR_Init in %v: if %s prints nothing, it may be waiting for nodes; SCR_LAUNCH_TIMEOUT ends such runs",
+			r.outcome.number, took, r.launcher.Name())
 	case r.start.started:
-		l.past.longestStart = max(l.past.longestStart, took)
+		r.start.took = took
 	}
 	return ""
 }
 
 // makesNoProgress returns a text that says for how long the program has completed no
 // checkpoint, if that is too long, else "".
-func (l *Loop) makesNoProgress(r *running, now time.Time) string {
-	progress, err := prefix.ReadProgress(l.Prefix)
+func (r *running) makesNoProgress(now time.Time) string {
+	progress, err := prefix.ReadProgress(r.job.Prefix)
 	if err != nil {
-		l.Detail("%v", err)
+		r.job.Detail("%v", err)
 		return ""
 	}
 	quiet := r.dog.update(progress.Latest, progress.Flushing, now)

@@ -63,6 +63,7 @@ type starter struct {
 	began   time.Time     // when the run was started
 	started bool          // the program has called SCR_Init
 	noticed bool          // the notice has been given
+	took    time.Duration // until it had called SCR_Init; 0: it has not
 }
 
 // startNotice is the time after which a line says that the program has not called
