@@ -51,9 +51,7 @@ func (r *running) continueIfAsked(ctx context.Context) (stopped bool) {
 	}
 	r.continued = asked
 	r.job.Tell("scr_checkpoint --continue: the ranks continue")
-	if err := r.job.Continue(ctx); err != nil {
-		r.job.Tell("%v", err)
-	}
+	r.job.warn(r.job.Continue(ctx))
 	return true
 }
 

@@ -80,6 +80,13 @@ func (j *Job) Detail(format string, args ...any) {
 	}
 }
 
+// warn tells an error that the command can go on after; nil is none.
+func (j *Job) warn(err error) {
+	if err != nil {
+		j.Tell("%v", err)
+	}
+}
+
 // ID returns the id of the job, which is part of the names of its directories on nodes.
 // If the configuration does not set it, the id is that of the resource manager.
 func (j *Job) ID(ctx context.Context) (string, error) {

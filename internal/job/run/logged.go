@@ -38,9 +38,7 @@ func (j *Job) meter(r eventlog.Record) {
 		return
 	}
 	r.Time = time.Now()
-	if err := j.Metrics.Write(r); err != nil {
-		j.Tell("%v", err)
-	}
+	j.warn(j.Metrics.Write(r))
 }
 
 // LogDown enters an event NODE_FAIL for each node that is down into the log of the job.

@@ -107,23 +107,17 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	// Commands see by this lock that another run may follow. It does not matter who has it
 	// if there are two.
 	held, err := lock.Try(request.LoopPath(l.Job.Prefix), lock.Exclusive)
-	if err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(err)
 	defer held.Release()
 	if held != nil {
-		if err := migration.Begin(l.Job.Prefix); err != nil {
-			l.Job.Tell("%v", err)
-		}
+		l.Job.warn(migration.Begin(l.Job.Prefix))
 	}
 	stopMovers, err := l.Job.startMovers(ctx, l.alloc.up())
 	if err != nil {
 		return 1, err
 	}
 	last, err := l.runs(ctx)
-	if err := halt.Obeyed(l.Job.Prefix, l.alloc.id); err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(halt.Obeyed(l.Job.Prefix, l.alloc.id))
 	l.moves.cancel("the job is over")
 	stopMovers()
 	if err != nil {
@@ -262,9 +256,7 @@ func (l *Loop) pendingSignal() *stop {
 // the launcher began to end the run, but one may have failed since: then the checkpoint is good.
 func (l *Loop) askBeforeBlame(ctx context.Context) (lost []string, err error) {
 	reading, err := prefix.Reading(l.Job.Prefix)
-	if err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(err)
 	if err == nil && !reading {
 		return nil, nil
 	}
@@ -321,9 +313,7 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 // ids again.
 func (l *Loop) hasGained(since time.Time) bool {
 	now, err := prefix.ReadProgress(l.Job.Prefix)
-	if err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(err)
 	return err == nil && now.Latest.After(since)
 }
 
@@ -391,9 +381,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 // the log: reports must not count it among the failures.
 func (l *Loop) isNoFailure(ctx context.Context, a attempt, why string) {
 	l.Job.addToLog(ctx, eventlog.Record{Type: eventlog.Halt, Note: why, Time: a.ended})
-	if err := failures.Asked(l.Job.Prefix, l.alloc.id, time.Now()); err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(failures.Asked(l.Job.Prefix, l.alloc.id, time.Now()))
 }
 
 // wasAsked returns a stop if scr_halt --immediate or a signal has asked to end the job.
@@ -415,9 +403,7 @@ func (l *Loop) hasFinished(a attempt) *stop {
 		return &stop{why: "the program has ended by itself", done: err == nil && why == ""}
 	}
 	finalized, err := halt.WasFinalized(l.Job.Prefix)
-	if err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(err)
 	if finalized {
 		return &stop{why: "the program has called SCR_Finalize", status: a.status}
 	}
@@ -445,9 +431,7 @@ func (l *Loop) blameProgram(ctx context.Context, a attempt) *stop {
 		return &stop{why: why, status: a.status}
 	}
 	name, err := prefix.Condemn(l.Job.Prefix, time.Now())
-	if err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(err)
 	if name != "" {
 		l.Job.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
 		l.origin.condemned(name, l.Job.Config.Current)

@@ -135,9 +135,7 @@ func (g *migrations) answer(id int, state migration.State, text string) {
 	if id == 0 {
 		return
 	}
-	if err := migration.Answer(g.job.Prefix, id, state, text); err != nil {
-		g.job.Tell("%v", err)
-	}
+	g.job.warn(migration.Answer(g.job.Prefix, id, state, text))
 }
 
 // cancel ends a migration that cannot be completed.
@@ -387,9 +385,7 @@ func (g *migrations) arrived(began time.Time) bool {
 	m.cost.add(q.Init, "SCR_Init")
 	text := strings.Join(m.cost.lines, "; ")
 	g.job.Tell("migration: done: %s", text)
-	if err := migration.Finish(g.job.Prefix, m.id, text, m.cost.sum); err != nil {
-		g.job.Tell("%v", err)
-	}
+	g.job.warn(migration.Finish(g.job.Prefix, m.id, text, m.cost.sum))
 	g.move = nil
 	return true
 }

@@ -139,9 +139,7 @@ func (f *foresight) carryOut(ctx context.Context, id int, nodes []string, p batc
 	text := because + ": a checkpoint is asked for"
 	if what == recovery.Checkpoint {
 		_, err := request.Ask(f.job.Prefix, f.alloc.id, request.NewAsker(), request.Wish{})
-		if err != nil {
-			f.job.Tell("%v", err)
-		}
+		f.job.warn(err)
 	} else {
 		text = because + ": what they have is copied to the prefix directory"
 		go f.save(ctx, nodes)
@@ -155,9 +153,7 @@ func (f *foresight) carryOut(ctx context.Context, id int, nodes []string, p batc
 func (f *foresight) save(ctx context.Context, nodes []string) {
 	list, err := prefix.OnlyInCache(f.job.Prefix)
 	if err != nil || len(list) == 0 {
-		if err != nil {
-			f.job.Tell("%v", err)
-		}
+		f.job.warn(err)
 		return
 	}
 	d := list[len(list)-1]

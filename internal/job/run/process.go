@@ -118,14 +118,10 @@ func (r *running) end(ctx context.Context) {
 // killNewSteps kills the job steps that are not in r.earlier.
 func (r *running) killNewSteps(ctx context.Context, m stepper) {
 	steps, err := m.Steps(ctx)
-	if err != nil {
-		r.job.Tell("%v", err)
-	}
+	r.job.warn(err)
 	for _, s := range steps {
 		if !slices.Contains(r.earlier, s) {
-			if err := r.job.Manager.Kill(ctx, s); err != nil {
-				r.job.Tell("%v", err)
-			}
+			r.job.warn(r.job.Manager.Kill(ctx, s))
 		}
 	}
 }

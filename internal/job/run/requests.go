@@ -61,9 +61,7 @@ func (r *requests) acceptRestart(q migration.Request) {
 func (r *requests) takeLate() {
 	q, err := migration.Read(r.job.Prefix)
 	if err != nil || q.State != migration.Requested || q.Restart == "" {
-		if err != nil {
-			r.job.Tell("%v", err)
-		}
+		r.job.warn(err)
 		return
 	}
 	switch finalized, err := halt.WasFinalized(r.job.Prefix); {

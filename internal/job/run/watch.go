@@ -72,9 +72,7 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	var err error
 	if m, ok := l.Job.Manager.(stepper); ok {
 		r.earlier, err = m.Steps(ctx)
-		if err != nil {
-			l.Job.Tell("%v", err)
-		}
+		l.Job.warn(err)
 	}
 	if r.initCalled, err = newFileChange(l.Job.nodesFile()); err != nil {
 		return nil, err
@@ -83,9 +81,7 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	r.start.began = time.Now()
 	r.start.limit = startLimit(l.Job.Config.LaunchTimeout, l.Job.Config.Watchdog, l.longestStart)
 	r.dog = l.Job.watchdog(latest, r.start.began)
-	if err := snapshot.RecordLaunch(l.Job.Prefix, p.Args, append(slices.Clone(p.Argv), p.First...)); err != nil {
-		l.Job.Tell("%v", err)
-	}
+	l.Job.warn(snapshot.RecordLaunch(l.Job.Prefix, p.Args, append(slices.Clone(p.Argv), p.First...)))
 	if r.messages, err = newMessages(p.Launcher, p.Stderr); err != nil {
 		return nil, err
 	}
