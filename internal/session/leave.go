@@ -21,7 +21,7 @@ func (s *Session) leaveCache() {
 		sayWhatStays(s)
 		return
 	}
-	first := s.cache.Node.Rank() == 0
+	first := s.cache.Config.Node.Rank() == 0
 	control := s.cache.ControlDir()
 	var left remains.Job
 	var why error

@@ -105,7 +105,7 @@ func (s *Session) start(call, name string, v inSeries, flags Flags, next state) 
 		return err
 	}
 	s.output, s.state = o, next
-	if s.world.Rank() == 0 && !s.mayShare(o) && s.cache.Node.Size() < s.world.Size() {
+	if s.world.Rank() == 0 && !s.mayShare(o) && s.cache.Config.Node.Size() < s.world.Size() {
 		o.silence = watchFor(s.config.WaitTime, func() {
 			s.log.WarnJob("dataset %d (%s): the files of rank 0 have not changed for %v. That is no error if other ranks still write. If the program hangs: do all ranks write parts of one file "+
 				"(MPI-IO, HDF5)? Each node has a file of its own in its cache, and does not see those of others; SCR_CACHE_BYPASS=1 lets such a program write to the prefix directory", o.ID(), o.Name(), s.config.WaitTime)

@@ -247,7 +247,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 			return desc, s.protection.store(desc.Store)
 		},
 	})
-	missing, err := s.recordRun(node, cache.Nodes(s.cache), opt.Settings, opt.environ())
+	missing, err := s.recordRun(node, s.cache.Nodes(), opt.Settings, opt.environ())
 	if err != nil {
 		return err
 	}
@@ -423,10 +423,10 @@ func (s *Session) recoverCache(missing []dataset.Dataset) (written bool, err err
 	if s.config.CachePurge {
 		s.cache.Purge()
 	} else {
-		s.cache.Rebuild(s.protection.descs...)
+		s.cache.Recovery.Rebuild(s.protection.descs...)
 	}
 	s.cache.WarnOfRoom(s.sizeName)
-	s.cache.CheckOthers(savedIn)
+	s.cache.Unused.CheckOthers(savedIn)
 	if written, err = s.compareWithIndex(); err != nil {
 		return false, err
 	}

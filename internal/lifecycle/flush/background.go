@@ -34,7 +34,7 @@ type background struct {
 // openMovers makes the movers.
 func (f *Flusher) openMovers() {
 	f.movers = map[mover.Kind]mover.Mover{mover.ByThread: &mover.Threads{Queue: f.Protector.Queue, Copier: f.Prefix.Packer}}
-	daemon := slices.ContainsFunc(f.Cache.Stores, func(s *reddesc.Store) bool { return f.Kind(s.Name) == mover.ByDaemon })
+	daemon := slices.ContainsFunc(f.Cache.Config.Stores, func(s *reddesc.Store) bool { return f.Kind(s.Name) == mover.ByDaemon })
 	if !f.Async || !daemon {
 		return
 	}

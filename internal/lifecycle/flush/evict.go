@@ -47,7 +47,7 @@ func (f *Flusher) Evict(l Leaving) {
 	if l.store == nil {
 		return
 	}
-	f.Cache.EvictUnused(l.store, l.series, l.stay, l.need)
+	f.Cache.Unused.Evict(l.store, l.series, l.stay, l.need)
 }
 
 // free returns the datasets of a series that leave a store to make room for one more, once no flush
@@ -91,7 +91,7 @@ func (f *Flusher) leaving(store *reddesc.Store, series string, newest *cache.Cac
 	}
 	room := store.Count - 1
 	used := f.Cache.Leaving(store, series, 0, func(*cache.Cached) int { return 0 })
-	all, newer := f.Cache.Unused(store, series, id)
+	all, newer := f.Cache.Unused.Count(store, series, id)
 	lost := 0 // used ones that cannot be fetched again, or not yet
 	for _, c := range used {
 		lost += min(f.worth(c, newest, stuck, f.Fetch), 1)
@@ -210,7 +210,7 @@ func (f *Flusher) PassOver(c *cache.Cached) error {
 		return err
 	}
 	f.left(c)
-	f.Cache.PassOver(c)
+	f.Cache.Unused.PassOver(c)
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (f *Flusher) Held(condition func(dataset.Dataset) bool) (list []dataset.Dat
 	for _, c := range f.Cache.List() {
 		list = append(list, c.Dataset)
 	}
-	list = append(list, f.Cache.KnownUnused()...)
+	list = append(list, f.Cache.Unused.Known()...)
 	return slices.DeleteFunc(list, func(d dataset.Dataset) bool { return !condition(d) })
 }
 
@@ -242,7 +242,7 @@ func (f *Flusher) Halt(condition func(dataset.Dataset) bool) error {
 // DropWhere deletes the datasets from the cache of which condition, which is the same on all
 // ranks, is true, also unused ones.
 func (f *Flusher) DropWhere(condition func(dataset.Dataset) bool) error {
-	f.Cache.DropUnwanted(condition)
+	f.Cache.Unused.DropUnwanted(condition)
 	for _, c := range slices.Clone(f.Cache.List()) {
 		if !condition(c.Dataset) {
 			continue

@@ -44,7 +44,7 @@ func (f *Flusher) Flush(c *cache.Cached) error {
 // repair rebuilds what is corrupt in the cache. If too much of a dataset is lost, the dataset is removed, and
 // an older checkpoint takes its place. The error is agreed.
 func (f *Flusher) repair(c *cache.Cached) error {
-	err := f.Cache.Repair(c)
+	err := f.Cache.Recovery.Repair(c)
 	if err == nil || f.Cache.Find(c.ID()) != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 // true, it flushes them, oldest first, and warns if it cannot. Else it flushes outputs and the newest, since the number
 // of ranks may be a mistake (saveForeign). It deletes no older checkpoint for that (keepAll).
 func (f *Flusher) flushForeign(flush bool) {
-	list := f.Cache.Foreign()
+	list := f.Cache.Unused.Foreign()
 	if !flush {
 		defer keepAll(f)()
 		saveForeign(f, list)
@@ -130,7 +130,7 @@ func (f *Flusher) flushParts(d cache.Foreign) error {
 	if there, err := f.Prefix.Usable(d.Dataset); err != nil || there {
 		return err
 	}
-	parts, err := f.Cache.Parts(d)
+	parts, err := f.Cache.Unused.Parts(d)
 	if err != nil {
 		return err
 	}

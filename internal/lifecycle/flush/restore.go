@@ -8,13 +8,13 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Restore makes a dataset usable that is postponed (see cache.Rebuild). If it cannot be restored it is
+// Restore makes a dataset usable that is postponed (see Recovery.Rebuild in the cache). If it cannot be restored it is
 // not in the list of the cache afterwards.
 func (f *Flusher) Restore(c *cache.Cached) {
 	if !c.Postponed() {
 		return
 	}
-	f.Cache.Restore(c)
+	f.Cache.Recovery.Restore(c)
 	if f.Cache.Find(c.ID()) == nil {
 		f.left(c)
 		return

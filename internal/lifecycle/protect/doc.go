@@ -5,7 +5,7 @@
 //  1. Protector.Complete (internal/lifecycle/protect/protect.go) waits for the protection of the
 //     dataset before, gets a communicator of the set's members (carrier.go), and calls
 //     Cache.CompleteFirst: that agrees that all files are valid, enters the redundancy file in the
-//     filemap, and records the dataset as complete with one file more than it has, as Cache.usable
+//     filemap, and records the dataset as complete with one file more than it has, as UsableList.include
 //     does where redundancy could not be made again (bare).
 //  2. Queue (internal/lifecycle/background): a protection is a task, and the copy of a flush by a
 //     thread is one, with the limits of SCR_FLUSH_ASYNC_*, one thread with a lower priority, and the
@@ -37,7 +37,7 @@
 //     Deletion cancels. The cost of a checkpoint by which Advisor.Need says when the next is due ends
 //     with Complete.
 //  7. A kill without a lost node leaves files without redundancy on some ranks (exposed), or on
-//     all: Cache.repair makes the redundancy of what has all files of the program, and the dataset is
+//     all: repairer.repair makes the redundancy of what has all files of the program, and the dataset is
 //     used. With a lost node a set has members that are lost and others that are exposed, more
 //     than the scheme bears: the dataset is passed over, and the protected one is used. If a kill
 //     comes while only some ranks have recorded the dataset, the others count as lost: the same.

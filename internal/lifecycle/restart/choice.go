@@ -64,7 +64,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 	newer := r.after(id)
 	leaves := func(d dataset.Dataset) bool {
 		// If it has to be fetched, older checkpoints in the cache would be offered before it.
-		return newer(d) || inCache == nil && d.Flags().Has(dataset.Checkpoint) && !r.Cache.OfOtherSize(d.ID())
+		return newer(d) || inCache == nil && d.Flags().Has(dataset.Checkpoint) && !r.Cache.Unused.OfOtherSize(d.ID())
 	}
 	err = r.drop(leaves, func(x *prefix.Index) change {
 		if e, ok := x.Find(name); inCache != nil && (!ok || e.ID < id) {
@@ -119,7 +119,7 @@ func noChange(*prefix.Index) change { return nil }
 // size: only such a one would be offered before the dataset of that id. Others are kept, since
 // the number of ranks may be a mistake.
 func (r *Restart) after(id int) func(dataset.Dataset) bool {
-	return func(d dataset.Dataset) bool { return d.ID() > id && !r.Cache.OfOtherSize(d.ID()) }
+	return func(d dataset.Dataset) bool { return d.ID() > id && !r.Cache.Unused.OfOtherSize(d.ID()) }
 }
 
 // before returns the condition that a run after a kill would offer a dataset of the cache, and not d,
@@ -127,7 +127,7 @@ func (r *Restart) after(id int) func(dataset.Dataset) bool {
 func (r *Restart) before(d dataset.Dataset) func(dataset.Dataset) bool {
 	newer, foreign := r.after(d.ID()), d.Owner().JobID != r.JobID
 	return func(other dataset.Dataset) bool {
-		return newer(other) || foreign && other.Flags().Has(dataset.Checkpoint) && !r.Cache.OfOtherSize(other.ID())
+		return newer(other) || foreign && other.Flags().Has(dataset.Checkpoint) && !r.Cache.Unused.OfOtherSize(other.ID())
 	}
 }
 

@@ -138,7 +138,7 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	stays := r.fallback(d)
 	c, err := r.copyToCache(d, l.Files, desc, store, stays)
 	if err != nil {
-		again := r.Cache.Yield(err)
+		again := r.Cache.Unused.Yield(err)
 		noRoom := mpi.Any(r.World, isCurable(err))
 		if noRoom && stays != nil && r.rung == named {
 			// The cache may have room for one of them only, so the other one leaves it first.

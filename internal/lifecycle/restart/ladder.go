@@ -344,7 +344,7 @@ func (r *Restart) Fail(byAll bool) error {
 // completed a checkpoint of its own, by. Those of other series stay.
 func (r *Restart) Supersede(by dataset.Dataset) error {
 	r.Flusher.Supersede()
-	cache.DropSuperseded(r.Cache, by.Series())
+	r.Cache.Unused.DropSuperseded(by.Series())
 	if !r.refused.marked {
 		return nil
 	}

@@ -8,7 +8,7 @@
 // beginning. A checkpoint from which the program could not restart is not offered again. The
 // program can choose another one, or drop some (choice.go).
 //
-// Before, cache.Rebuild has rebuilt lost files in the cache. Only internal/session calls this
+// Before, Recovery.Rebuild has rebuilt lost files in the cache. Only internal/session calls this
 // package. All methods are collective over the ranks of the job, and their results are
 // agreed, unless their comment says otherwise.
 package restart

@@ -107,7 +107,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	r.flusher = flush.Open(fc)
 	rc.Flusher = r.flusher
 	r.restart = restart.New(rc)
-	r.cache.Rebuild()
+	r.cache.Recovery.Rebuild()
 	condemned := restart.NewCondemned(r.restart)
 	if comm.Rank() == 0 {
 		err = condemned.Find(r.restart)
@@ -120,7 +120,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 
 // makeRoom makes room for one more dataset in the store.
 func (r *rig) makeRoom() error {
-	leaving, err := r.flusher.Leaving(r.cache.Stores[0], "", cache.SizeUnknown)
+	leaving, err := r.flusher.Leaving(r.cache.Config.Stores[0], "", cache.SizeUnknown)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func TestFind_NewerInThePrefixDirectory(t *testing.T) {
 			root := t.TempDir()
 			single := func(f *flush.Config, c *restart.Config) {
 				f.Policy.Every, c.JobID = 1, test.jobID
-				f.Cache.Stores[0].Count = 1
+				f.Cache.Config.Stores[0].Count = 1
 			}
 			run(t, root, single, func(r *rig) error { return r.checkpoints(1) })
 			kept := filepath.Join(root, "kept")

@@ -83,7 +83,7 @@ func TestOpen_WhileTheJobIsRemoved(t *testing.T) {
 			return err
 		}
 		for i, s := range c.Stores {
-			k.places.put(i+1, s)
+			k.parts.places.put(i+1, s)
 			err = errors.Join(err, k.parts.makeDir(i+1))
 		}
 		return errors.Join(mpi.Agree(world, err), k.Close())

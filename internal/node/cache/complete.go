@@ -18,7 +18,7 @@ import (
 // deletes the dataset and returns the reason on all ranks. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
 	err := k.complete(c, failed, nil)
-	k.spoiled = k.spoiled || err != nil
+	k.Unused.spoiled = k.Unused.spoiled || err != nil
 	return err
 }
 
@@ -31,8 +31,8 @@ func (k *Cache) Fetched(c *Cached, failed error, changed func(f redundancy.File)
 		check = differs(k.Files(c.ID()), changed)
 	}
 	err := k.complete(c, failed, check)
-	if err != nil && mpi.Any(k.World, noRoom(err)) {
-		k.spoiled = true
+	if err != nil && mpi.Any(k.Config.World, noRoom(err)) {
+		k.Unused.spoiled = true
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (k *Cache) complete(c *Cached, failed error, check func([]redundancy.File) 
 		return err
 	}
 	start := time.Now()
-	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
+	made, err := c.Desc.Scheme.Encode(k.parts.job(c), redundancy.Counted(files))
 	if err == nil && check != nil {
 		err = check(redundancy.Counted(files))
 	}
@@ -74,37 +74,52 @@ func (k *Cache) complete(c *Cached, failed error, check func([]redundancy.File) 
 	if err := k.encoded(c, files, made, err); err != nil {
 		return k.abandon(c, nil, err)
 	}
-	if k.places.world[c.ID()] {
-		if err := k.keepCopies(c, append(files, made...)); err != nil {
+	if k.parts.places.world[c.ID()] {
+		if err := k.copies.keep(c, append(files, made...)); err != nil {
 			return k.abandon(c, nil, err)
 		}
 	}
 	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
 	// some of the ranks have recorded that the dataset is complete.
 	c.SetComplete(true)
-	return k.usable(c, append(files, made...))
+	return k.include(c, append(files, made...))
 }
 
-// validate records size and mode of the caller's files of a dataset, and agrees with all ranks
-// that all files are valid. It returns the caller's. If files are not valid it deletes the dataset.
-// It is collective; the error is agreed.
+// validate agrees with all ranks that all files of a dataset are valid, and returns the caller's. If files are not valid
+// it deletes the dataset. It is collective; the error is agreed.
 func (k *Cache) validate(c *Cached, failed error) ([]redundancy.File, error) {
-	id := c.ID()
-	files := k.Files(id)
-	world := k.places.world[id]
-	if world {
-		if err := k.share(files, failed); err != nil {
-			return nil, k.abandon(c, failed, err)
+	v := &validation{world: k.Config.World, files: k.Files(c.ID()), failed: failed}
+	totals, err := v.run(k.Common(c.ID()) != "")
+	if err != nil {
+		return nil, k.abandon(c, v.failed, err)
+	}
+	c.SetTotals(totals[0], totals[1])
+	return v.files, nil
+}
+
+// validation finds out whether the files of a dataset are valid when all ranks have written them.
+type validation struct {
+	world  mpi.Comm
+	files  []redundancy.File // of the caller
+	failed error             // why these are not valid, nil if they are
+}
+
+// run records size and mode of the caller's files, and agrees with all ranks that all files are valid. common says whether
+// several ranks may write one file. It returns the number of all files and their bytes. It is collective; the error is agreed.
+func (v *validation) run(common bool) (totals []int64, err error) {
+	if common {
+		if err := v.share(); err != nil {
+			return nil, err
 		}
 	}
-	named := files // of ranks that were given all paths
-	if failed != nil && !errors.Is(failed, ErrInvalid) {
+	named := v.files // of ranks that were given all paths
+	if v.failed != nil && !errors.Is(v.failed, ErrInvalid) {
 		named = nil
 	}
-	totals := []int64{0, 0} // files and bytes
-	for _, f := range files {
+	totals = []int64{0, 0}
+	for _, f := range v.files {
 		if err := f.Record(); err != nil {
-			failed = cmp.Or(failed, err)
+			v.failed = cmp.Or(v.failed, err)
 			continue
 		}
 		f.Meta.SetComplete(true)
@@ -113,21 +128,16 @@ func (k *Cache) validate(c *Cached, failed error) ([]redundancy.File, error) {
 			totals[1] += f.Meta.Size()
 		}
 	}
-	if err := mpi.AgreeSum(k.World, failed, totals); err != nil {
-		if !world {
-			err = k.cause(named, err)
-		}
-		return nil, k.abandon(c, failed, err)
+	err = mpi.AgreeSum(v.world, v.failed, totals)
+	switch {
+	case common && err == nil:
+		err = v.sameSizes()
+	case !common:
+		// MPI-IO and HDF5 cannot open a file of several ranks on several nodes, so a program can only say that its file is
+		// not valid.
+		err = cmp.Or(v.unique(named), err)
 	}
-	check := k.unique
-	if world {
-		check = k.sameSizes
-	}
-	if err := check(files); err != nil {
-		return nil, k.abandon(c, nil, err)
-	}
-	c.SetTotals(totals[0], totals[1])
-	return files, nil
+	return totals, err
 }
 
 // encoded agrees that all ranks have encoded a dataset, of which own are the caller's files, and sums the sizes of
@@ -137,7 +147,7 @@ func (k *Cache) encoded(c *Cached, own, made []redundancy.File, err error) error
 	for _, f := range made {
 		sums[0] += f.Meta.Size()
 	}
-	err = mpi.AgreeSum(k.World, err, sums)
+	err = mpi.AgreeSum(k.Config.World, err, sums)
 	if err == nil { // after an error sums are the caller's
 		c.redundancy, c.unchecked = sums[0], sums[1] > 0
 	}
@@ -149,53 +159,53 @@ func unchecked(own []redundancy.File) bool {
 	return slices.ContainsFunc(redundancy.Counted(own), func(f redundancy.File) bool { _, known := f.Meta.CRC(); return !known })
 }
 
-// usable records that all of a dataset's files are whole, on all ranks, and adds it
+// include records that all of a dataset's files are whole, on all ranks, and adds it
 // to the list.
-func (k *Cache) usable(c *Cached, files []redundancy.File) error {
-	err := k.record(c, files)
+func (l *UsableList) include(c *Cached, files []redundancy.File) error {
+	err := l.record(c, files)
 	if c.restored && noRoom(err) {
 		// The entries on disk are those from which this run began, so the next run can
 		// restore the dataset in the same way.
-		k.Log.Warn("dataset %d: what has been done to use it again cannot be recorded: %v", c.ID(), err)
+		l.parts.log.Warn("dataset %d: what has been done to use it again cannot be recorded: %v", c.ID(), err)
 		err = nil
 	}
-	if err := mpi.Agree(k.World, err); err != nil {
-		return k.abandon(c, nil, err)
+	if err := mpi.Agree(l.parts.world, err); err != nil {
+		return l.abandon(c, nil, err)
 	}
-	k.insert(c)
+	l.insert(c)
 	return nil
 }
 
 // insert adds a dataset to the list.
-func (k *Cache) insert(c *Cached) {
+func (l *UsableList) insert(c *Cached) {
 	at := 0
-	for at < len(k.list) && k.list[at].ID() > c.ID() {
+	for at < len(l.list) && l.list[at].ID() > c.ID() {
 		at++
 	}
-	k.list = slices.Insert(k.list, at, c)
+	l.list = slices.Insert(l.list, at, c)
 }
 
 // record records the caller's files of a dataset, and how many it has if all are there. It is
 // not collective.
-func (k *Cache) record(c *Cached, files []redundancy.File) error {
+func (l *UsableList) record(c *Cached, files []redundancy.File) error {
 	id := c.ID()
 	for _, f := range files {
-		k.parts.maps.Map.AddFile(id, k.parts.me(), f.Path, f.Meta)
+		l.parts.maps.Map.AddFile(id, l.parts.me(), f.Path, f.Meta)
 	}
 	expected := len(files)
 	if c.bare { // the next run finds that a file is missing, and tries to make it again
 		expected++
 	}
-	k.parts.maps.SetExpected(id, k.parts.me(), expected, k.World.Size())
-	k.descs.describe(c)
-	return k.parts.maps.Fold()
+	l.parts.maps.SetExpected(id, l.parts.me(), expected, l.parts.world.Size())
+	l.descs.describe(c)
+	return l.parts.maps.Fold()
 }
 
 // abandon deletes a dataset that cannot become usable, and returns the reason why. failed is
 // why the caller's own files are not valid, nil if they are or if that is not the reason.
-func (k *Cache) abandon(c *Cached, failed, why error) error {
-	why = k.explain(c, failed, why)
-	k.Delete(c.ID())
+func (l *UsableList) abandon(c *Cached, failed, why error) error {
+	why = l.explain(c, failed, why)
+	l.Delete(c.ID())
 	return why
 }
 
@@ -210,20 +220,13 @@ var ErrInvalid = errors.New("are not valid")
 // unique checks that no two ranks write files of the same name: in the caches of two nodes
 // these are different files, and a flush would lose one of them. It is collective; the
 // result is agreed.
-func (k *Cache) unique(files []redundancy.File) error {
-	owners, err := redundancy.Owners(k.World, redundancy.Names(files))
+func (v *validation) unique(files []redundancy.File) error {
+	owners, err := redundancy.Owners(v.world, redundancy.Names(files))
 	if err != nil || owners == nil {
 		return err
 	}
 	for name, rank := range owners {
 		err = fmt.Errorf("%s is also written by rank %d: %w", name, rank, ErrShared)
 	}
-	return mpi.Agree(k.World, err)
-}
-
-// cause returns ErrShared in place of the agreed error of a dataset that is not valid, if several ranks
-// have a file of the same name. MPI-IO and HDF5 cannot open such a file on several nodes, so a
-// program can only say that its file is not valid. It is collective.
-func (k *Cache) cause(files []redundancy.File, err error) error {
-	return cmp.Or(k.unique(files), err)
+	return mpi.Agree(v.world, err)
 }

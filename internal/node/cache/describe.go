@@ -22,7 +22,6 @@ import (
 type descriptions struct {
 	*parts
 	prefix  string                // prefix directory of the job
-	node    string                // name of the caller's node
 	current []*reddesc.Descriptor // of this run
 }
 
@@ -50,7 +49,7 @@ func (p *descriptions) record(c *Cached) error {
 	own := c.Desc.Stored()
 	p.describe(c)
 	p.maps.SetReddesc(id, p.me(), own.Hash())
-	own.Node = p.node
+	own.Node = p.log.Node
 	for d, left := range keptFor(c) {
 		h := hash.Sendrecv(own.Hash(), (set.Me()+d+1)%set.Size(), left, set.Comm)
 		of := filemap.Description{Dataset: c.Dataset}

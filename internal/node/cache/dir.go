@@ -109,6 +109,12 @@ func match(dir, pattern string) ([]string, error) {
 	return found, err
 }
 
+// InMemory reports whether a directory is on a file system that a reboot empties.
+func InMemory(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
+}
+
 // remove deletes a file. It is no error if there is none.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -22,28 +22,28 @@ type Foreign struct {
 
 // Foreign returns the datasets of jobs of another size, newest first. It is the
 // same on all ranks.
-func (k *Cache) Foreign() []Foreign { return k.foreign }
+func (l *UnusedList) Foreign() []Foreign { return l.foreign }
 
 // Parts returns those files of a dataset of a job of another size that the caller has to
 // flush, by the ranks that wrote them. Several processes may have the files of a rank; the
 // first of them flushes these. For each rank one process, which is computed from the number
 // of the rank, makes this selection. Parts is collective; the result is agreed.
-func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
+func (l *UnusedList) Parts(f Foreign) (map[int][]redundancy.File, error) {
 	id := f.ID()
 	have := map[int][]int{} // ranks whose files the caller has, by the process that selects
 	var wrong error         // an error of a rank's files here, in case no other process has them
-	for _, rank := range k.parts.maps.Ranks(id) {
-		if rank >= f.Ranks || !k.parts.maps.Dataset(id, rank).Complete() {
+	for _, rank := range l.parts.maps.Ranks(id) {
+		if rank >= f.Ranks || !l.parts.maps.Dataset(id, rank).Complete() {
 			continue // a description that the caller keeps for a neighbour
 		}
-		if err := k.parts.maps.CheckData(id, rank, -1); err != nil {
+		if err := l.parts.maps.CheckData(id, rank, -1); err != nil {
 			wrong = err
 			continue
 		}
-		selector := rank * k.World.Size() / f.Ranks
+		selector := rank * l.parts.world.Size() / f.Ranks
 		have[selector] = append(have[selector], rank)
 	}
-	offered, err := exchangeRanks(k.World, have)
+	offered, err := exchangeRanks(l.parts.world, have)
 	if err != nil {
 		return nil, err
 	}
@@ -56,23 +56,23 @@ func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 			}
 		}
 	}
-	mine, err := exchangeRanks(k.World, chosen)
+	mine, err := exchangeRanks(l.parts.world, chosen)
 	if err != nil {
 		return nil, err
 	}
-	found := mpi.AllreduceOne(k.World, len(taken), mpi.Sum)
+	found := mpi.AllreduceOne(l.parts.world, len(taken), mpi.Sum)
 	if found != f.Ranks {
 		err = fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are on no node of this run; a run with %d ranks may rebuild them",
 			id, f.Name(), f.Ranks-found, f.Ranks, f.Ranks)
 		if wrong != nil {
 			err = fmt.Errorf("%w (%w)", err, wrong)
 		}
-		return nil, mpi.Agree(k.World, err)
+		return nil, mpi.Agree(l.parts.world, err)
 	}
 	parts := map[int][]redundancy.File{}
 	for _, ranks := range mine {
 		for _, rank := range ranks {
-			parts[rank], _ = redundancy.Split(k.parts.files(id, rank))
+			parts[rank], _ = redundancy.Split(l.parts.files(id, rank))
 		}
 	}
 	return parts, nil

@@ -24,12 +24,15 @@ import (
 // ranks that now run on other nodes. A file is entered in the filemap on disk before it is
 // made, and the entry is removed after the file, so that no file is ever without an entry.
 type parts struct {
-	world  mpi.Comm
-	places *places
-	maps   *filemap.Store
-	log    *report.Logger
-	dirs   map[string]bool // directories that are known to exist
-	newest int             // the highest id in the filemaps of all ranks when they were opened, -1 if they were empty
+	world   mpi.Comm
+	places  *places
+	maps    *filemap.Store
+	log     *report.Logger
+	dirs    map[string]bool // directories that are known to exist
+	piece   int             // bytes that are read, sent and written at a time
+	checks  bool            // files get checksums also where nothing else needs their bytes
+	newest  int             // the highest id in the filemaps of all ranks when they were opened, -1 if they were empty
+	highest int             // highest id of all datasets that the caller has seen
 }
 
 // me is the caller's rank in the job.
@@ -104,6 +107,16 @@ func (p *parts) makeDir(id int) error {
 		return err
 	}
 	return nil
+}
+
+// remake writes the caller's filemap again, and makes the directories of datasets, if they were removed.
+func (p *parts) remake(list []*Cached) error {
+	clear(p.dirs)
+	err := p.maps.Remake()
+	for _, c := range list {
+		err = cmp.Or(err, p.makeDir(c.ID()))
+	}
+	return err
 }
 
 // makeOwnDir makes a directory in that of a dataset, for files of the caller that are entered
@@ -227,6 +240,7 @@ func (p *parts) each(f func(id int)) {
 		p.world.Allreduce(found, mpi.Max)
 		for lower, there := range found[:many] {
 			if there == 1 {
+				p.highest = max(p.highest, newest-lower)
 				f(newest - lower)
 			}
 		}
@@ -252,4 +266,22 @@ func (p *parts) written(id int) int {
 		known = max(known, size)
 	}
 	return known
+}
+
+// job describes a dataset to its scheme.
+func (p *parts) job(c *Cached) *redundancy.Job {
+	id := c.ID()
+	return &redundancy.Job{
+		Set: c.Desc.Set, Dataset: c.Dataset, Ranks: p.world.Size(), Dir: p.places.dir(id), Piece: p.piece,
+		Register:  func(f redundancy.File) error { return p.register(id, f) },
+		Recycle:   p.places.place(id).recycle(p.me()),
+		Unchecked: p.leavesUnchecked(id),
+	}
+}
+
+// leavesUnchecked reports whether Complete takes no checksums of the caller's files of a dataset if there is
+// no redundancy to compute from them: to read all bytes once more would take two fifths of the time in which the
+// program has written them. In memory that is no risk for a restart, since a power failure leaves nothing there that could be wrong.
+func (p *parts) leavesUnchecked(id int) bool {
+	return !p.checks && !p.places.world[id] && InMemory(p.places.place(id).dir)
 }

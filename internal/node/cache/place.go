@@ -150,6 +150,11 @@ func (p *places) putWorld(id int, dir string) {
 	}
 }
 
+// storeNumber returns the index of the store called name, or 0 if there is none.
+func storeNumber(stores []*reddesc.Store, name string) int {
+	return max(slices.IndexFunc(stores, func(s *reddesc.Store) bool { return s.Name == name }), 0)
+}
+
 // place returns the place of the node's part of a dataset, or that of the first store if
 // the dataset has none yet.
 func (p *places) place(id int) *place {

@@ -31,11 +31,11 @@ type Protection struct {
 // Protection is nil if the dataset is protected already, as are files of several ranks. It is
 // collective.
 func (k *Cache) CompleteFirst(c *Cached, failed error, comm mpi.Revocable) (*Protection, error) {
-	if k.places.world[c.ID()] {
+	if k.parts.places.world[c.ID()] {
 		return nil, k.Complete(c, failed)
 	}
 	p, err := k.completeFirst(c, failed, comm)
-	k.spoiled = k.spoiled || err != nil
+	k.Unused.spoiled = k.Unused.spoiled || err != nil
 	return p, err
 }
 
@@ -44,7 +44,7 @@ func (k *Cache) completeFirst(c *Cached, failed error, comm mpi.Revocable) (*Pro
 	if err != nil {
 		return nil, err
 	}
-	p := &Protection{cached: c, job: k.job(c), comm: comm}
+	p := &Protection{cached: c, job: k.parts.job(c), comm: comm}
 	for _, f := range files {
 		p.own = append(p.own, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
 	}
@@ -53,7 +53,7 @@ func (k *Cache) completeFirst(c *Cached, failed error, comm mpi.Revocable) (*Pro
 	if c.bare {
 		err = prepare(p.job, c.Desc.Scheme.Name())
 	}
-	if err := mpi.Agree(k.World, err); err != nil {
+	if err := mpi.Agree(k.Config.World, err); err != nil {
 		return nil, k.abandon(c, nil, err)
 	}
 	set := *c.Desc.Set
@@ -64,7 +64,7 @@ func (k *Cache) completeFirst(c *Cached, failed error, comm mpi.Revocable) (*Pro
 	// If the job dies while only some ranks have recorded the dataset, it is lost: the protected
 	// one before it has to be there still.
 	c.SetComplete(true)
-	return p, k.usable(c, files)
+	return p, k.include(c, files)
 }
 
 // prepare enters the redundancy file of a job, and gives it the pages of an older one.
@@ -143,7 +143,7 @@ func (k *Cache) Protected(p *Protection, err error) error {
 	}
 	bare := c.bare
 	c.bare = false
-	err = mpi.Agree(k.World, k.record(c, append(p.own, p.made...)))
+	err = mpi.Agree(k.Config.World, k.record(c, append(p.own, p.made...)))
 	if err != nil {
 		c.bare = bare
 		return errors.Join(err, errNotRecorded)
@@ -155,7 +155,7 @@ func (k *Cache) Protected(p *Protection, err error) error {
 // Protect protects a dataset, of which Protected has returned an error, while the program waits.
 // It is collective; the error is agreed.
 func (k *Cache) Protect(c *Cached) error {
-	p := &Protection{cached: c, job: k.job(c)}
+	p := &Protection{cached: c, job: k.parts.job(c)}
 	for _, f := range k.Files(c.ID()) {
 		if f.Meta.Type() == meta.Full {
 			p.own = append(p.own, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})

@@ -43,11 +43,11 @@ func createWith(k *Cache, desc *reddesc.Descriptor, id int) (*Cached, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := k.Add(c, meta.New(fmt.Sprint("file.", k.World.Rank()), meta.Full, ranksBehind))
+	path, err := k.Add(c, meta.New(fmt.Sprint("file.", k.Config.World.Rank()), meta.Full, ranksBehind))
 	if err != nil {
 		return nil, err
 	}
-	return c, os.WriteFile(path, contents(id, k.World.Rank()), 0o600)
+	return c, os.WriteFile(path, contents(id, k.Config.World.Rank()), 0o600)
 }
 
 // run has all ranks write dataset 1, which is complete and protected, write dataset 2, complete
@@ -120,7 +120,7 @@ func (b behind) restart() (newest int) {
 			return err
 		}
 		defer k.Close()
-		k.Rebuild()
+		k.Recovery.Rebuild()
 		c := k.NewestCheckpoint("")
 		if c == nil {
 			return nil
@@ -202,7 +202,7 @@ func TestProtection_Killed(t *testing.T) {
 		"before it is known": func(_ *Cache, _ *Cached, p *Protection) error { return behindProgram(p) },
 		"some know of it": func(k *Cache, c *Cached, p *Protection) error {
 			err := behindProgram(p)
-			if k.World.Rank() < 2 {
+			if k.Config.World.Rank() < 2 {
 				c.bare = false
 				err = errors.Join(err, k.record(c, append(p.own, p.made...)))
 			}
@@ -277,7 +277,7 @@ func TestProtection_Fails(t *testing.T) {
 				return err
 			}
 			err := behindProgram(p)
-			return errors.Join(err, os.WriteFile(p.own[0].Path, contents(2, k.World.Rank()), 0o600))
+			return errors.Join(err, os.WriteFile(p.own[0].Path, contents(2, k.Config.World.Rank()), 0o600))
 		},
 		"it panics": func(k *Cache, p *Protection) error {
 			p.own = append(p.own, redundancy.File{}) // without a description
@@ -292,7 +292,7 @@ func TestProtection_Fails(t *testing.T) {
 			b := behind{t, t.TempDir()}
 			b.runs(func(k *Cache, c *Cached, p *Protection) error {
 				run := behindProgram
-				if k.World.Rank() == 1 {
+				if k.Config.World.Rank() == 1 {
 					run = func(p *Protection) error { return fail(k, p) }
 				}
 				err := k.Protected(p, run(p))

@@ -21,6 +21,12 @@ const (
 // errRefused says that a dataset would be whole if there were room for its files.
 var errRefused = errors.New("files that are whole on another node could not be stored on this one")
 
+// repairer verifies the files of a dataset, and rebuilds lost and corrupt ones.
+type repairer struct {
+	*parts
+	node mpi.Comm
+}
+
 // repair checks every file of a dataset and rebuilds lost and corrupt files. It checks the
 // files that it reads to rebuild others in the same pass. If one of these is corrupt, it
 // counts as lost and repair begins again, until all files are right or a set has lost more
@@ -30,70 +36,70 @@ var errRefused = errors.New("files that are whole on another node could not be s
 // is lost, and does not change the files. As long as the set tolerates the loss of more members, those
 // that have lost nothing keep what they have: the job may be killed, and a node lost, before the
 // repair ends. It is collective.
-func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
-	id, me := c.ID(), k.World.Rank()
-	mine := k.damage(c)
+func (r *repairer) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
+	id, me := c.ID(), r.me()
+	mine := r.damage(c)
 	for {
 		var set setDamage
-		files = k.Files(id)
+		files = r.files(id, me)
 		own, made := redundancy.Split(files)
-		if mpi.Any(k.World, mine != none) {
+		if mpi.Any(r.world, mine != none) {
 			set = damageOf(c.Desc.Set, mine)
-			if err := k.checkBearable(c, set, mine); err != nil {
+			if err := r.checkBearable(c, set, mine); err != nil {
 				return nil, "", err
 			}
 			var err error
 			switch mine {
 			case exposed:
-				err = k.dropRedundancy(id, made)
+				err = r.dropRedundancy(id, made)
 				files = own
 			case lost: // make room: all my files are rebuilt, including those not lost
-				err = k.parts.delete(id, me, files...)
+				err = r.delete(id, me, files...)
 			}
-			if err := mpi.Agree(k.World, err); err != nil {
+			if err := mpi.Agree(r.world, err); err != nil {
 				return nil, "", err
 			}
 		}
-		after, err := (&attempt{k, c, set, mine, files}).run()
+		after, err := (&attempt{r, c, set, mine, files}).run()
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
 		kept, _ := redundancy.Split(after)
 		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept))}
-		k.World.Allreduce(counts, mpi.Sum)
+		r.world.Allreduce(counts, mpi.Sum)
 		switch {
 		case counts[2] > 0: // repeat the attempt
 			switch {
 			case found && mine == exposed: // all that was read are files of the program
 				mine = lost
 			case found:
-				mine = k.foundDamage(own)
+				mine = r.foundDamage(own)
 			}
 		case counts[3] > 0:
-			return nil, "", mpi.Agree(k.World, err)
+			return nil, "", mpi.Agree(r.world, err)
 		default:
 			switch mine {
 			case exposed:
 				if !c.bare {
-					k.Log.Local("dataset %d: made my redundancy again", id)
+					r.log.Local("dataset %d: made my redundancy again", id)
 				}
 			case lost:
-				k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
+				r.log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
 			c.unchecked = counts[4] > 0
 			if counts[0] > 0 {
-				k.Log.WarnJob("dataset %d (%s): files of %d of %d ranks were lost or damaged, and are rebuilt", id, c.Name(), counts[0], k.World.Size())
+				r.log.WarnJob("dataset %d (%s): files of %d of %d ranks were lost or damaged, and are rebuilt", id, c.Name(), counts[0], r.world.Size())
 			}
-			return after, describeRepair(counts[0], counts[1], counts[4], k.World.Size()), nil
+			return after, describeRepair(counts[0], counts[1], counts[4], r.world.Size()), nil
 		}
 	}
 }
 
 // damage returns the caller's damage to a dataset, as far as it is known without reading
 // the files.
-func (k *Cache) damage(c *Cached) damage {
-	switch id, me := c.ID(), k.World.Rank(); {
-	case k.parts.maps.Whole(id, me):
+func (p *parts) damage(c *Cached) damage {
+	switch id, me := c.ID(), p.me(); {
+	case p.maps.Whole(id, me):
 		return none
-	case k.parts.maps.CheckData(id, me, c.made()) == nil:
+	case p.maps.CheckData(id, me, c.made()) == nil:
 		return exposed
 	}
 	return lost
@@ -102,8 +108,8 @@ func (k *Cache) damage(c *Cached) damage {
 // foundDamage returns the caller's damage after one of its files has turned out to be
 // corrupt. It reads the files of the program again, because the error may name the wrong
 // file if the header of a redundancy file is corrupt.
-func (k *Cache) foundDamage(own []redundancy.File) damage {
-	if redundancy.Verify(own, k.Piece) == nil {
+func (r *repairer) foundDamage(own []redundancy.File) damage {
+	if redundancy.Verify(own, r.piece) == nil {
 		return exposed
 	}
 	return lost
@@ -136,7 +142,7 @@ func damageOf(set *redundancy.Set, mine damage) (d setDamage) {
 
 // checkBearable returns an error on all ranks if some set has lost more members than its
 // scheme tolerates. It is collective.
-func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
+func (r *repairer) checkBearable(c *Cached, found setDamage, mine damage) error {
 	set, scheme := c.Desc.Set, c.Desc.Scheme
 	var err error
 	if !found.encode() && !scheme.Tolerates(set.Size(), found.members) {
@@ -147,12 +153,12 @@ func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 		err = fmt.Errorf("%d of the %d members of set %d have lost %s, %s tolerates the loss of %d",
 			len(found.members), set.Size(), set.ID, what, scheme.Name(), scheme.Failures(set.Size()))
 	}
-	err = mpi.Agree(k.World, err)
+	err = mpi.Agree(r.world, err)
 	if err == nil {
 		return nil
 	}
-	who := losses(k.World, k.Node, mine == lost)
-	bare := mpi.AllreduceOne(k.World, int(one(mine == exposed)), mpi.Sum)
+	who := losses(r.world, r.node, mine == lost)
+	bare := mpi.AllreduceOne(r.world, int(one(mine == exposed)), mpi.Sum)
 	more := ""
 	if bare > 0 {
 		more = fmt.Sprintf(", and %d of the others have no redundancy: it is lost, or was not complete yet", bare)
@@ -161,7 +167,7 @@ func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 	if c.refused {
 		refused = errRefused
 	}
-	if refused = mpi.Agree(k.World, refused); refused != nil {
+	if refused = mpi.Agree(r.world, refused); refused != nil {
 		return refused // a later run may have room for them
 	}
 	return fmt.Errorf("%w: %s have lost files%s; %w", redundancy.ErrUnrecoverable, who, more, err)
@@ -169,7 +175,7 @@ func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 
 // attempt is an attempt to repair a dataset, for a member of a set.
 type attempt struct {
-	k     *Cache
+	r     *repairer
 	c     *Cached
 	set   setDamage
 	mine  damage
@@ -183,14 +189,14 @@ func (a *attempt) run() (files []redundancy.File, err error) {
 	files = a.files
 	switch {
 	case len(a.set.members) == 0:
-		err = a.c.Desc.Scheme.Verify(a.k.job(a.c), files)
+		err = a.c.Desc.Scheme.Verify(a.r.job(a.c), files)
 	case a.set.encode():
 		files, err = a.makeRedundancy()
 	default:
 		files, err = a.recover()
 	}
 	if corrupt := new(redundancy.CorruptError); errors.As(err, &corrupt) {
-		a.k.Log.Warn("dataset %d: %v", a.c.ID(), corrupt)
+		a.r.log.Warn("dataset %d: %v", a.c.ID(), corrupt)
 	}
 	return files, err
 }
@@ -198,7 +204,7 @@ func (a *attempt) run() (files []redundancy.File, err error) {
 // recover rebuilds what the members of a set have lost: all files, or only the redundancy. It is
 // collective over the set.
 func (a *attempt) recover() ([]redundancy.File, error) {
-	j := a.k.job(a.c)
+	j := a.r.job(a.c)
 	j.Whole = a.mine == exposed
 	return a.c.Desc.Scheme.Recover(j, a.files, a.set.members)
 }
@@ -221,7 +227,7 @@ func (a *attempt) makeRedundancy() ([]redundancy.File, error) {
 		return a.encodeAgain()
 	case a.mine == none:
 		if err != nil {
-			a.k.Log.Warn("dataset %d: the redundancy that other ranks have lost cannot be made again: %v", a.c.ID(), err)
+			a.r.log.Warn("dataset %d: the redundancy that other ranks have lost cannot be made again: %v", a.c.ID(), err)
 		}
 		return a.files, nil
 	case failed[2] > 0 && err == nil:
@@ -237,10 +243,10 @@ func (a *attempt) made(after []redundancy.File, err error) ([]redundancy.File, e
 	if !a.c.bare {
 		return after, nil
 	}
-	a.k.Log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", a.c.ID(), err)
+	a.r.log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", a.c.ID(), err)
 	own, _ := redundancy.Split(a.files)
-	_, left := redundancy.Split(a.k.Files(a.c.ID()))
-	return own, a.k.dropRedundancy(a.c.ID(), left)
+	_, left := redundancy.Split(a.r.files(a.c.ID(), a.r.me()))
+	return own, a.r.dropRedundancy(a.c.ID(), left)
 }
 
 // encodeAgain makes the redundancy of a set again, after all its members have verified their
@@ -249,7 +255,7 @@ func (a *attempt) made(after []redundancy.File, err error) ([]redundancy.File, e
 // stored, the dataset is used without it. It is collective over the set.
 func (a *attempt) encodeAgain() ([]redundancy.File, error) {
 	own, _ := redundancy.Split(a.files)
-	err := redundancy.Verify(own, a.k.Piece)
+	err := redundancy.Verify(own, a.r.piece)
 	if mpi.Any(a.c.Desc.Set.Comm, err != nil) {
 		return a.files, err
 	}
@@ -257,7 +263,7 @@ func (a *attempt) encodeAgain() ([]redundancy.File, error) {
 	for _, f := range own {
 		again = append(again, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
 	}
-	made, err := a.c.Desc.Scheme.Encode(a.k.job(a.c), again)
+	made, err := a.c.Desc.Scheme.Encode(a.r.job(a.c), again)
 	if errors.Is(err, redundancy.ErrCorrupt) {
 		return a.files, fmt.Errorf("was right before: %v", err) // %v: as ErrCorrupt it would be repaired, from contents that have just changed
 	}
@@ -276,11 +282,11 @@ func (a *attempt) encodeAgain() ([]redundancy.File, error) {
 
 // dropRedundancy deletes redundancy files that are of no use. If there is one, as usual, its
 // entry stays: the file is made again, and there may be no room to write a filemap.
-func (k *Cache) dropRedundancy(id int, made []redundancy.File) error {
-	if len(made) == 1 && k.places.inside(made[0].Path) {
-		return k.places.clear(made[0].Path)
+func (r *repairer) dropRedundancy(id int, made []redundancy.File) error {
+	if len(made) == 1 && r.places.inside(made[0].Path) {
+		return r.places.clear(made[0].Path)
 	}
-	return k.parts.delete(id, k.World.Rank(), made...)
+	return r.delete(id, r.me(), made...)
 }
 
 func describeFiles(files []redundancy.File) string {

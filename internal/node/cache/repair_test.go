@@ -142,7 +142,7 @@ func TestRepair(t *testing.T) {
 			if err := mpi.Agree(world, err); err != nil {
 				return err
 			}
-			_, outcome, err := k.repair(d)
+			_, outcome, err := k.Recovery.repairer.repair(d)
 			if err != nil {
 				outcome = err.Error()
 			}
@@ -236,7 +236,7 @@ func (r *repaired) repair(killAt int64) (messages int64, err error) {
 			return err
 		}
 		defer k.Close()
-		k.Rebuild()
+		k.Recovery.Rebuild()
 		return nil
 	})
 	for _, s := range stats {

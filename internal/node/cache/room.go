@@ -29,23 +29,17 @@ func (e *FullError) Unwrap() error { return e.Err }
 // store was full on some node: the program, whose write has failed, does not know whose
 // storage that is. failed is why the caller's own files are not valid, nil if they are. It is
 // called before the files are deleted. It is collective.
-func (k *Cache) explain(c *Cached, failed, why error) error {
-	last, _ := k.sizes(c.store)
+func (l *UsableList) explain(c *Cached, failed, why error) error {
+	last, _ := l.sizes(c.store)
 	present := int64(0)
-	for _, f := range k.Files(c.ID()) {
+	for _, f := range l.Files(c.ID()) {
 		if info, err := os.Lstat(f.Path); err == nil {
 			present += takes(f.Path, info.Size())
 		}
 	}
 	// ... and the ranks to which the system has said that there is no room, and those that only
 	// know that their files are not valid.
-	sums := []int64{present, last, k.written(c.store), 0, 0}
-	if noRoom(failed) || noRoom(why) {
-		sums[3] = 1
-	}
-	if errors.Is(failed, ErrInvalid) {
-		sums[4] = 1
-	}
+	sums := []int64{present, last, l.written(c.store), one(noRoom(failed) || noRoom(why)), one(errors.Is(failed, ErrInvalid))}
 	c.store.Comm.Allreduce(sums, mpi.Sum)
 	present, last = sums[0], sums[1]
 	// A program that only says that its files are not valid had no room if the rest of a dataset
@@ -62,13 +56,12 @@ func (k *Cache) explain(c *Cached, failed, why error) error {
 		if last == 0 {
 			takes = fmt.Sprintf("%s of the dataset were there", report.Bytes(present))
 		}
-		switch {
-		case sums[3] > 0 || sums[4] > 0 && free < rest:
+		if sums[3] > 0 || sums[4] > 0 && free < rest {
 			full = fmt.Errorf("%s on node %s is full: %s free, or a quota that is less, and %s; make room there, or choose another directory with %s",
-				c.store.Base, k.Log.Node, report.Bytes(free), takes, c.store.SetBy)
+				c.store.Base, l.parts.log.Node, report.Bytes(free), takes, c.store.SetBy)
 		}
 	}
-	if full = mpi.Agree(k.World, full); full == nil {
+	if full = mpi.Agree(l.parts.world, full); full == nil {
 		return why
 	}
 	return &FullError{why, full}
@@ -92,30 +85,35 @@ func memoryLimit(dir string) (memory.Limit, bool) {
 }
 
 // sizes returns the bytes of the caller's files, redundancy included, of the newest dataset of
-// a store, and of all that the cache has there.
-func (k *Cache) sizes(s *reddesc.Store) (last, all int64) {
-	for i := len(k.list) - 1; i >= 0; i-- {
-		if c := k.list[i]; c.store == s {
-			last = k.parts.size(c.ID())
+// a store, and of all that can be used there.
+func (l *UsableList) sizes(s *reddesc.Store) (last, all int64) {
+	for i := len(l.list) - 1; i >= 0; i-- {
+		if c := l.list[i]; c.store == s {
+			last = l.parts.size(c.ID())
 			all += last
-		}
-	}
-	for _, u := range k.unused {
-		if u.store == s {
-			all += k.parts.size(u.id)
 		}
 	}
 	return last, all
 }
 
+// size returns the bytes of the caller's files of the unused datasets in a store.
+func (l *UnusedList) size(s *reddesc.Store) (bytes int64) {
+	for _, u := range l.list {
+		if u.store == s {
+			bytes += l.parts.size(u.id)
+		}
+	}
+	return bytes
+}
+
 // written returns the bytes of the caller's files, without redundancy, of the newest dataset
 // of a store.
-func (k *Cache) written(s *reddesc.Store) (bytes int64) {
-	i := slices.IndexFunc(k.list, func(c *Cached) bool { return c.store == s })
+func (l *UsableList) written(s *reddesc.Store) (bytes int64) {
+	i := slices.IndexFunc(l.list, func(c *Cached) bool { return c.store == s })
 	if i < 0 {
 		return 0
 	}
-	own, _ := redundancy.Split(k.Files(k.list[i].ID()))
+	own, _ := redundancy.Split(l.Files(l.list[i].ID()))
 	for _, f := range own {
 		bytes += takes(f.Path, f.Meta.Size())
 	}
@@ -128,13 +126,14 @@ func (k *Cache) written(s *reddesc.Store) (bytes int64) {
 // has a dataset that is protected. sizeName returns the parameter that says how many. It is
 // collective.
 func (k *Cache) WarnOfRoom(sizeName func(store string) string) {
-	for _, x := range k.places.all[:len(k.Stores)] {
+	for _, x := range k.parts.places.all[:len(k.Config.Stores)] {
 		s := x.store
 		if x.measured || !slices.ContainsFunc(k.list, func(c *Cached) bool { return c.store == s && c.Protected() }) {
 			continue // on all ranks
 		}
 		x.measured = true
 		last, all := k.sizes(s)
+		all += k.Unused.size(s)
 		sums := []int64{last, all}
 		s.Comm.Allreduce(sums, mpi.Sum)
 		size, used := sums[0], sums[1]
@@ -142,12 +141,12 @@ func (k *Cache) WarnOfRoom(sizeName func(store string) string) {
 			continue
 		}
 		if limit, limited := memoryLimit(x.dir); limited && (limit.Free()+used)/size <= int64(s.Count) {
-			k.Log.WarnFirst("%s is memory, of which the job may use %s on this node (control group %s) and has %s left. %s=%d keeps %s of %s, the size of the last, and the system kills "+
+			k.Config.Log.WarnFirst("%s is memory, of which the job may use %s on this node (control group %s) and has %s left. %s=%d keeps %s of %s, the size of the last, and the system kills "+
 				"a job that has no memory left: ask for more (with Slurm: --mem), keep fewer, or choose another directory with %s",
 				s.Base, report.Bytes(limit.Bytes), limit.Group, report.Bytes(limit.Free()), sizeName(s.Name), s.Count, report.Count(s.Count, "dataset"), report.Bytes(size), s.SetBy)
 		}
 		if free := room(s); free < math.MaxInt64-used && (free+used)/size < int64(s.Count) {
-			k.Log.Warn("%s has room for %s of %s, the size of the last: %s are used, and %s are free. %s=%d keeps %d while the program computes or writes the next: "+
+			k.Config.Log.Warn("%s has room for %s of %s, the size of the last: %s are used, and %s are free. %s=%d keeps %d while the program computes or writes the next: "+
 				"make room there, choose another directory, or keep fewer", s.Base, report.Count(int((free+used)/size), "dataset"), report.Bytes(size),
 				report.Bytes(used), report.Bytes(free), sizeName(s.Name), s.Count, s.Count)
 		}

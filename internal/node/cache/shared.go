@@ -89,19 +89,19 @@ func (s *sharing) look(node string) (err error) {
 	return err
 }
 
-// apply changes the stores that all nodes share. It is collective; the result is agreed.
-func (s *sharing) apply(k *Cache) error {
+// apply changes the stores that all nodes share. node has the ranks of the caller's. It is collective; the result is agreed.
+func (s *sharing) apply(node mpi.Comm) error {
 	for i, x := range s.places {
 		switch some, all := s.seen[2*i] == 1, s.seen[2*i+1] == 0; {
 		case some && all:
-			k.Log.WarnJob("all nodes share %s, so it is used as one store of all ranks, without redundancy, as STORE=%s GROUP=%s says; storage in each node is faster, and "+
+			s.log.WarnJob("all nodes share %s, so it is used as one store of all ranks, without redundancy, as STORE=%s GROUP=%s says; storage in each node is faster, and "+
 				"%s names it", x.store.Base, x.store.Name, reddesc.World, x.store.SetBy)
 			x.store.ShareAmongAll(s.world)
 		case some:
 			var err error
-			if k.Node.Rank() == 0 && s.with[i] >= 0 {
+			if node.Rank() == 0 && s.with[i] >= 0 {
 				err = fmt.Errorf("node %s and the node of rank %d share the directory %s, and not all nodes do: name one that each node has for itself with %s, "+
-					"or say which share it (STORE=%s GROUP=, and GROUPS= lines)", k.Log.Node, s.with[i], x.store.Base, x.store.SetBy, x.store.Name)
+					"or say which share it (STORE=%s GROUP=, and GROUPS= lines)", s.log.Node, s.with[i], x.store.Base, x.store.SetBy, x.store.Name)
 			}
 			return mpi.Agree(s.world, err)
 		}

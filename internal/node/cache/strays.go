@@ -87,19 +87,19 @@ func (p *places) strays(all *filemap.Map) (list []stray) {
 
 // removeStrays removes the strays that are old enough. It is called when the run begins a
 // checkpoint, and not in Init: a run that was started with wrong parameters by mistake
-// should delete nothing.
-func (k *Cache) removeStrays() {
-	for _, s := range k.strays {
-		if k.Find(s.id) != nil || time.Since(lastChange(s.path)) < strayAge {
+// should delete nothing. Datasets of the list are none.
+func (d *directories) removeStrays(list *UsableList) {
+	for _, s := range d.strays {
+		if list.Find(s.id) != nil || time.Since(lastChange(s.path)) < strayAge {
 			continue
 		}
 		if err := RemoveTree(s.path); err != nil {
-			tellUndeleted(k.Log, err, s.path)
+			tellUndeleted(d.config.Log, err, s.path)
 			continue
 		}
-		k.Log.Local("%s, which no filemap names, is removed", s.path)
+		d.config.Log.Local("%s, which no filemap names, is removed", s.path)
 	}
-	k.strays = nil
+	d.strays = nil
 }
 
 // lastChange returns the time at which a directory or anything in it was last changed. If

@@ -3,10 +3,9 @@ package cache
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/prefix/dataset"
@@ -51,55 +50,93 @@ type unused struct {
 // stays reports whether nobody else has a dataset that another program has written.
 func (u unused) stays() bool { return u.other != nil && !u.saved }
 
+// UnusedList has the unused datasets in the cache. It decides which of them leave. It is the same on all ranks.
+type UnusedList struct {
+	usable  *UsableList
+	parts   *parts
+	stores  []*reddesc.Store
+	prefix  string    // of the job
+	list    []unused  // oldest first
+	foreign []Foreign // those of list that jobs of another size have written, newest first
+	spoiled bool      // this run has failed to complete a dataset, possibly for lack of room
+}
+
 // CheckOthers finds out which datasets of other programs may leave: saved says on rank 0 whether the
 // prefix directory of a dataset has it. It is collective.
-func (k *Cache) CheckOthers(saved func(prefix string, d dataset.Dataset) bool) {
-	marks := make([]int64, len(k.unused))
+func (l *UnusedList) CheckOthers(saved func(prefix string, d dataset.Dataset) bool) {
+	marks := make([]int64, len(l.list))
 	others := false
-	for i, u := range k.unused {
+	for i, u := range l.list {
 		others = others || u.other != nil
-		marks[i] = one(u.other != nil && k.World.Rank() == 0 && saved(u.other.Prefix, u.other.Dataset))
+		marks[i] = one(u.other != nil && l.parts.world.Rank() == 0 && saved(u.other.Prefix, u.other.Dataset))
 	}
 	if !others {
 		return
 	}
-	k.World.Allreduce(marks, mpi.Max)
+	l.parts.world.Allreduce(marks, mpi.Max)
 	for i := range marks {
-		u := &k.unused[i]
+		u := &l.list[i]
 		u.saved = marks[i] == 1
 		switch {
 		case u.saved:
-			k.Log.Info("dataset %d (%s) in the cache belongs to a program with prefix directory %s, which has it, or a newer checkpoint: it leaves the cache when this run has completed one", u.id, u.other.Name(), u.other.Prefix)
+			l.parts.log.Info("dataset %d (%s) in the cache belongs to a program with prefix directory %s, which has it, or a newer checkpoint: it leaves the cache when this run has completed one", u.id, u.other.Name(), u.other.Prefix)
 		case u.other != nil:
-			k.Log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used here, and stays in the cache until that directory has it, or a newer checkpoint "+
-				"(give each program its own SCR_JOB_ID; if the directory was moved, make a symbolic link of its old name)", u.id, u.other.Name(), u.other.Prefix, k.Prefix)
+			l.parts.log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used here, and stays in the cache until that directory has it, or a newer checkpoint "+
+				"(give each program its own SCR_JOB_ID; if the directory was moved, make a symbolic link of its old name)", u.id, u.other.Name(), u.other.Prefix, l.prefix)
 		}
 	}
 }
 
-// leaveUnused leaves a dataset in the cache that this run cannot use. It is collective.
-func (k *Cache) leaveUnused(u unused) {
+// leave leaves a dataset in the cache that this run cannot use. It is collective.
+func (l *UnusedList) leave(u unused) {
 	number := -1
-	if len(k.parts.maps.Ranks(u.id)) > 0 {
-		number = slices.Index(k.Stores, k.places.place(u.id).store)
+	if len(l.parts.maps.Ranks(u.id)) > 0 {
+		number = slices.Index(l.stores, l.parts.places.place(u.id).store)
 	}
-	number = mpi.AllreduceOne(k.World, number, mpi.Max)
+	number = mpi.AllreduceOne(l.parts.world, number, mpi.Max)
 	if number >= 0 {
-		u.store = k.Stores[number]
+		u.store = l.stores[number]
 	}
-	k.addUnused(u)
+	l.add(u)
 }
 
-func (k *Cache) addUnused(u unused) {
-	k.unused = append(k.unused, u)
-	slices.SortFunc(k.unused, func(a, b unused) int { return cmp.Compare(a.id, b.id) })
+// leaveForeign is leave for a dataset that a job of another size has written. err is nil if the dataset
+// can be flushed, else the reason why it cannot.
+func (l *UnusedList) leaveForeign(id int, f Foreign, err error) {
+	if err == nil {
+		l.foreign = append(l.foreign, f)
+	} else {
+		l.parts.log.WarnJob("dataset %d in the cache, which %d ranks have written, cannot be used: %v; %s", id, f.Ranks, err, untilOwn)
+	}
+	l.leave(unused{Dataset: f.Dataset, id: id, otherSize: true})
+}
+
+// ErrOtherProgram says that the number of a dataset is that of one that another program needs.
+var ErrOtherProgram = errors.New("the dataset cannot be stored")
+
+// makeWay deletes the unused dataset of an id, if there is one: it cannot stay beside one that is made or fetched again. It is
+// an error if another program needs it. It is collective; the error is agreed.
+func (l *UnusedList) makeWay(id int) error {
+	for _, u := range l.list {
+		if u.id == id && u.stays() { // on all ranks
+			return mpi.Agree(l.parts.world, fmt.Errorf("%w: the cache has a dataset %d, too, which is %s of another program and not yet in %s: run that program again, so that it flushes it, "+
+				"delete it with scr_clean, or give this one its own SCR_JOB_ID", ErrOtherProgram, id, u.other.Name(), u.other.Prefix))
+		}
+	}
+	l.delete(id)
+	return nil
+}
+
+func (l *UnusedList) add(u unused) {
+	l.list = append(l.list, u)
+	slices.SortFunc(l.list, func(a, b unused) int { return cmp.Compare(a.id, b.id) })
 }
 
 // PassOver makes a dataset that can be used an unused one, since a restart from it has
 // failed. It is collective.
-func (k *Cache) PassOver(c *Cached) {
-	k.list = slices.DeleteFunc(k.list, func(other *Cached) bool { return other == c })
-	k.addUnused(unused{Dataset: c.Dataset, id: c.ID(), passed: true, store: c.store})
+func (l *UnusedList) PassOver(c *Cached) {
+	l.usable.remove(c.ID())
+	l.add(unused{Dataset: c.Dataset, id: c.ID(), passed: true, store: c.store})
 	c.free()
 }
 
@@ -108,10 +145,10 @@ func (u unused) counts(s *reddesc.Store, series string) bool {
 	return u.store == s && !u.stays() && (u.Dataset.IsZero() || u.Series() == series)
 }
 
-// Unused returns the number of unused datasets of a series in a store that may leave, and how many of these are newer
+// Count returns the number of unused datasets of a series in a store that may leave, and how many of these are newer
 // than the dataset with id newest. It is the same on all ranks.
-func (k *Cache) Unused(s *reddesc.Store, series string, newest int) (all, newer int) {
-	for _, u := range k.unused {
+func (l *UnusedList) Count(s *reddesc.Store, series string, newest int) (all, newer int) {
+	for _, u := range l.list {
 		if !u.counts(s, series) {
 			continue
 		}
@@ -126,66 +163,65 @@ func (k *Cache) Unused(s *reddesc.Store, series string, newest int) (all, newer 
 // SizeUnknown is the size of a dataset that is not known yet.
 const SizeUnknown = -1
 
-// EvictUnused deletes the oldest unused datasets of a series in a store, so that at most stay of them
+// Evict deletes the oldest unused datasets of a series in a store, so that at most stay of them
 // remain. If the store has no room for a new dataset, it deletes all unused datasets. need
 // is the size in bytes of the caller's part of the new dataset, or SizeUnknown on all ranks.
 // It is collective.
-func (k *Cache) EvictUnused(s *reddesc.Store, series string, stay int, need int64) {
-	if len(k.unused) == 0 {
+func (l *UnusedList) Evict(s *reddesc.Store, series string, stay int, need int64) {
+	if len(l.list) == 0 {
 		return
 	}
-	all, _ := k.Unused(s, series, 0)
+	all, _ := l.Count(s, series, 0)
 	surplus := all - stay
-	k.dropUnused(forRoom, func(u unused) bool {
+	l.drop(forRoom, func(u unused) bool {
 		if u.counts(s, series) {
 			surplus--
 		}
 		return u.counts(s, series) && surplus >= 0
 	})
-	short := k.spoiled
-	if !short && len(k.unused) > 0 {
-		short = k.short(s, need)
+	short := l.spoiled
+	if !short && len(l.list) > 0 {
+		short = l.short(s, need)
 	}
 	if !short {
 		return
 	}
-	k.dropUnused(forRoom, func(unused) bool { return true })
+	l.drop(forRoom, func(unused) bool { return true })
 }
 
 // short reports whether a store has less free space on some node than a new dataset is going
 // to take. need is the size in bytes of the caller's part, or SizeUnknown on all ranks: then
 // the new dataset is taken to be as large as the largest in the cache. It is collective.
-func (k *Cache) short(s *reddesc.Store, need int64) bool {
+func (l *UnusedList) short(s *reddesc.Store, need int64) bool {
 	var sizes []int64
 	if need != SizeUnknown {
 		sizes = append(sizes, need)
 	} else {
-		for _, c := range k.list {
-			sizes = append(sizes, k.parts.size(c.ID()))
+		for _, c := range l.usable.list {
+			sizes = append(sizes, l.parts.size(c.ID()))
 		}
-		for _, u := range k.unused {
-			sizes = append(sizes, k.parts.size(u.id))
+		for _, u := range l.list {
+			sizes = append(sizes, l.parts.size(u.id))
 		}
 	}
 	s.Comm.Allreduce(sizes, mpi.Sum)
 	free := int64(math.MaxInt64)
-	var st unix.Statfs_t
-	if s.Comm.Rank() == 0 && unix.Statfs(s.Base, &st) == nil {
-		free = int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
+	if s.Comm.Rank() == 0 {
+		free = room(s)
 	}
-	return mpi.Any(k.World, slices.Max(sizes) > free)
+	return mpi.Any(l.parts.world, slices.Max(sizes) > free)
 }
 
 // DropSuperseded deletes the unused datasets of a series, and those of which nothing is known: the run has
 // completed a checkpoint of that series. It is collective.
-func DropSuperseded(k *Cache, series string) {
-	k.dropUnused("this run has completed a checkpoint", func(u unused) bool { return u.Dataset.IsZero() || u.Series() == series })
+func (l *UnusedList) DropSuperseded(series string) {
+	l.drop("this run has completed a checkpoint", func(u unused) bool { return u.Dataset.IsZero() || u.Series() == series })
 }
 
-// KnownUnused returns the unused datasets of which the description is known. It is the same on
+// Known returns the unused datasets of which the description is known. It is the same on
 // all ranks.
-func (k *Cache) KnownUnused() (list []dataset.Dataset) {
-	for _, u := range k.unused {
+func (l *UnusedList) Known() (list []dataset.Dataset) {
+	for _, u := range l.list {
 		if !u.Dataset.IsZero() {
 			list = append(list, u.Dataset)
 		}
@@ -195,48 +231,48 @@ func (k *Cache) KnownUnused() (list []dataset.Dataset) {
 
 // OfOtherSize reports whether an unused dataset was written by a job of another size. It is the
 // same on all ranks.
-func (k *Cache) OfOtherSize(id int) bool {
-	return slices.ContainsFunc(k.unused, func(u unused) bool { return u.id == id && u.otherSize })
+func (l *UnusedList) OfOtherSize(id int) bool {
+	return slices.ContainsFunc(l.list, func(u unused) bool { return u.id == id && u.otherSize })
 }
 
-// DropUnwanted deletes those of KnownUnused for which condition, which is the same on all ranks,
+// DropUnwanted deletes those of Known for which condition, which is the same on all ranks,
 // is true. It is collective.
-func (k *Cache) DropUnwanted(condition func(dataset.Dataset) bool) {
-	k.dropUnused("the program does not want it", func(u unused) bool { return !u.Dataset.IsZero() && condition(u.Dataset) })
+func (l *UnusedList) DropUnwanted(condition func(dataset.Dataset) bool) {
+	l.drop("the program does not want it", func(u unused) bool { return !u.Dataset.IsZero() && condition(u.Dataset) })
 }
 
 // Yield deletes unused datasets that this job could use elsewhere if err, which all ranks
 // have in some form, says on any rank that storage is full: what this run can use goes first.
 // It reports whether there were any. It is collective.
-func (k *Cache) Yield(err error) bool {
-	if !slices.ContainsFunc(k.unused, func(u unused) bool { return u.passed }) {
+func (l *UnusedList) Yield(err error) bool {
+	if !slices.ContainsFunc(l.list, func(u unused) bool { return u.passed }) {
 		return false
 	}
-	if !mpi.Any(k.World, noRoom(err) || errors.Is(err, errRefused)) {
+	if !mpi.Any(l.parts.world, noRoom(err) || errors.Is(err, errRefused)) {
 		return false
 	}
-	k.dropUnused(forRoom, func(u unused) bool { return u.passed })
+	l.drop(forRoom, func(u unused) bool { return u.passed })
 	return true
 }
 
-// dropUnused deletes the unused datasets that leave, oldest first. It is collective.
-func (k *Cache) dropUnused(why string, leaves func(unused) bool) {
-	for _, u := range slices.Clone(k.unused) {
+// drop deletes the unused datasets that leave, oldest first. It is collective.
+func (l *UnusedList) drop(why string, leaves func(unused) bool) {
+	for _, u := range slices.Clone(l.list) {
 		if u.stays() || !leaves(u) {
 			continue
 		}
-		k.Log.Info("dataset %d, which this run does not use, leaves the cache: %s", u.id, why)
-		k.deleteUnused(u.id)
+		l.parts.log.Info("dataset %d, which this run does not use, leaves the cache: %s", u.id, why)
+		l.delete(u.id)
 	}
 }
 
-// deleteUnused deletes the unused dataset of an id, if there is one. It is collective.
-func (k *Cache) deleteUnused(id int) {
+// delete deletes the unused dataset of an id, if there is one. It is collective.
+func (l *UnusedList) delete(id int) {
 	is := func(u unused) bool { return u.id == id }
-	if !slices.ContainsFunc(k.unused, is) {
+	if !slices.ContainsFunc(l.list, is) {
 		return
 	}
-	k.unused = slices.DeleteFunc(k.unused, is)
-	k.foreign = slices.DeleteFunc(k.foreign, func(f Foreign) bool { return f.ID() == id })
-	k.Delete(id)
+	l.list = slices.DeleteFunc(l.list, is)
+	l.foreign = slices.DeleteFunc(l.foreign, func(f Foreign) bool { return f.ID() == id })
+	l.usable.Delete(id)
 }

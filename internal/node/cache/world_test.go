@@ -32,14 +32,7 @@ func TestShare_OneSizeOfAFile(t *testing.T) {
 				return err
 			}
 			f := redundancy.File{Path: path, Meta: meta.New("all", meta.Full, 3)}
-			k := &Cache{Config: Config{World: world}}
-			if err := k.share([]redundancy.File{f}, nil); err != nil {
-				return err
-			}
-			if err := f.Record(); err != nil {
-				return err
-			}
-			err := k.sameSizes([]redundancy.File{f})
+			_, err := (&validation{world: world, files: []redundancy.File{f}}).run(true)
 			mu.Lock()
 			defer mu.Unlock()
 			shared[rank], errs[rank] = f.Meta.Shared(), err
