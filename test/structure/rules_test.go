@@ -29,7 +29,6 @@ var exceptions = []exception{
 	{"internal/lifecycle/flush.Flusher", "fields", 26},
 	{"internal/lifecycle/flush.Flusher", "methods", 77},
 	{"internal/prefix.Prefix", "methods", 64},
-	{"internal/prefix/snapshot.Record", "fields", 22},
 	{"internal/session.Session", "methods", 102},
 }
 

@@ -89,9 +89,14 @@ type Record struct {
 	// Command is what all ranks run to restart from it, for a shell; "": their programs.
 	Command string `json:"restart_command,omitempty"`
 
-	file  string // records.scr, from which it was read
+	from source
+}
+
+// source says where a record was read, and who has written it.
+type source struct {
+	path  string // of records.scr
 	info  fs.FileInfo
-	owner int // which user has written it; nobody: not known
+	owner int // which user has written the entry; nobody: not known
 }
 
 // encode returns the hash of a program, without its ranks.

@@ -265,9 +265,9 @@ func Read(dir string, s Snapshot) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created, Ended: e.Ended, Command: e.Command, file: path, info: info, owner: ownerOf(path, info)}
+	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created, Ended: e.Ended, Command: e.Command, from: source{path, info, ownerOf(path, info)}}
 	if e.Owner != nil {
-		r.owner = *e.Owner
+		r.from.owner = *e.Owner
 	}
 	r.Facts, err = decodeFacts(facts, func(name string) (*hash.Hash, error) { return get(dir, name) })
 	return r, err
@@ -276,15 +276,16 @@ func Read(dir string, s Snapshot) (*Record, error) {
 // Check checks that the record may make a command run: the caller, root or one of the users has
 // written it.
 func (r *Record) Check(users trust.Users) error {
-	if err := users.Check(r.file, r.info); err != nil {
+	if err := users.Check(r.from.path, r.from.info); err != nil {
 		return err
 	}
-	if r.owner == os.Geteuid() || r.owner == 0 || users[r.owner] {
+	owner := r.from.owner
+	if owner == os.Geteuid() || owner == 0 || users[owner] {
 		return nil
 	}
 	e := &trust.ForeignError{Path: fmt.Sprintf("the record of checkpoint %d (%s)", r.Seq, r.Name),
-		Reason: "was written by " + trust.Name(r.owner), Accept: fmt.Sprintf("set %s=%d", trust.Parameter, r.owner)}
-	if r.owner < 0 {
+		Reason: "was written by " + trust.Name(owner), Accept: fmt.Sprintf("set %s=%d", trust.Parameter, owner)}
+	if owner < 0 {
 		e.Reason, e.Accept = "may have been written by another user", "start the program yourself"
 	}
 	return e
