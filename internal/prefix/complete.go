@@ -39,7 +39,7 @@ func (p *Prefix) CompleteFlushes(interrupted *hash.Hash) (missing []dataset.Data
 
 // Interrupted returns the datasets that were being flushed when the last run ended, without those of other
 // jobs, which may be flushing them now; an empty hash if there are none. Rank 0 calls it, for CompleteFlushes.
-func Interrupted(p *Prefix) (*hash.Hash, error) {
+func (p *Prefix) Interrupted() (*hash.Hash, error) {
 	all := locations{Datasets: map[int]*Located{}}
 	list, err := Locations(p.Dir)
 	if err != nil {

@@ -12,11 +12,35 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Candidate returns the next checkpoint to try to restart from: one with an id lower
-// than below, or, if below is 0, the first to try. ok is false if none is left. It is
+// Selector selects a dataset of the index; ok is false if it finds none. Only rank 0 calls it, see Find. It may change x, which
+// is not stored.
+type Selector func(x *Index) (e Entry, ok bool)
+
+// Find returns on all ranks the dataset that rank 0 selects from those of this job; ok is false if it selects none. It is
 // collective; all ranks get the same result.
-func (p *Prefix) Candidate(below int) (d dataset.Dataset, ok bool, err error) {
-	return p.find(func(x *Index) (Entry, bool) { return withoutSeries(x).Next(below) })
+func (p *Prefix) Find(selected Selector) (d dataset.Dataset, ok bool, err error) {
+	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
+		var d dataset.Dataset
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if e, ok := selected(p.Ours.Of(x)); ok {
+			d = e.Dataset
+		}
+		return d.Encode(), nil
+	})
+	if err != nil {
+		return dataset.Dataset{}, false, err
+	}
+	d = dataset.Decode(h)
+	return d, !d.IsZero(), nil
+}
+
+// Candidate selects the next checkpoint to try to restart from: one with an id lower
+// than below, or, if below is 0, the first to try.
+func Candidate(below int) Selector {
+	return func(x *Index) (Entry, bool) { return withoutSeries(x).Next(below) }
 }
 
 // withoutSeries returns the index without the datasets of series, which are found by NewestWhere.
@@ -44,7 +68,7 @@ func Newer(prefix string, than int) (names []string, err error) {
 	return names, nil
 }
 
-// Written returns the newest checkpoint that the program wrote directly to the prefix
+// Written selects the newest checkpoint that the program wrote directly to the prefix
 // directory (bypass), if a restart should use it before the cache and before checkpoints
 // that have to be fetched. Its id must be
 //
@@ -54,9 +78,9 @@ func Newer(prefix string, than int) (names []string, err error) {
 //   - not higher than that of the current checkpoint, if that is usable.
 //
 // If after is 0, no newer checkpoint that has to be fetched may exist within these
-// bounds. It is collective; all ranks get the same result.
-func (p *Prefix) Written(after, below int) (d dataset.Dataset, ok bool, err error) {
-	return p.find(func(x *Index) (Entry, bool) {
+// bounds.
+func Written(after, below int) Selector {
+	return func(x *Index) (Entry, bool) {
 		x = withoutSeries(x)
 		newest := below - 1
 		if e, ok := x.Find(x.Current()); ok && e.usable() {
@@ -74,91 +98,64 @@ func (p *Prefix) Written(after, below int) (d dataset.Dataset, ok bool, err erro
 			}
 		}
 		return Entry{}, false
-	})
+	}
 }
 
-// HasWritten reports whether the index has a checkpoint that Written can return, whatever its bounds.
+// HasWritten reports whether the index has a checkpoint that Written can select, whatever its bounds.
 func HasWritten(x *Index) bool {
 	return slices.ContainsFunc(withoutSeries(x).Entries(), func(e Entry) bool { return e.usable() && e.Bypass() })
 }
 
-// Later returns the next checkpoint to try to restart from before one in the cache, whose
+// Later selects the next checkpoint to try to restart from before one in the cache, whose
 // id is after. If below is 0, for the first try, that is the current checkpoint, if its id is
 // higher than after; for further tries, below is the id of the checkpoint that was tried
-// last, and it is the newest usable one with an id between the two. If ours, which rank 0
-// calls, is false of a checkpoint, that and all older ones are left out. Later is
-// collective; all ranks get the same result.
-func (p *Prefix) Later(after, below int, ours func(d dataset.Dataset) bool) (d dataset.Dataset, ok bool, err error) {
-	return p.find(func(x *Index) (Entry, bool) {
+// last, and it is the newest usable one with an id between the two. If ours is false of a
+// checkpoint, that and all older ones are left out.
+func Later(after, below int, ours func(d dataset.Dataset) bool) Selector {
+	return func(x *Index) (Entry, bool) {
 		x = withoutSeries(x)
 		e, ok := x.Find(x.Current())
 		if below > 0 {
 			e, ok = x.Next(below)
 		}
 		return e, ok && e.usable() && e.ID > after && ours(e.Dataset)
-	})
+	}
 }
 
-// Lookup returns the checkpoint of a name, if a job can restart from it. It is
-// collective; all ranks get the same result.
-func (p *Prefix) Lookup(name string) (d dataset.Dataset, ok bool, err error) {
-	return p.find(func(x *Index) (Entry, bool) {
+// Lookup selects the checkpoint of a name, if a job can restart from it.
+func Lookup(name string) Selector {
+	return func(x *Index) (Entry, bool) {
 		e, ok := x.Find(name)
 		return e, ok && e.usable()
-	})
+	}
 }
 
-// NewestWhere returns the newest usable checkpoint, with an id higher than after and lower than below, of which condition, which
-// rank 0 calls, is true. It is collective; all ranks get the same result.
-func NewestWhere(p *Prefix, condition func(dataset.Dataset) bool, after, below int) (d dataset.Dataset, ok bool, err error) {
-	return p.find(func(x *Index) (Entry, bool) {
+// NewestWhere selects the newest usable checkpoint, with an id higher than after and lower than below, of which condition is true.
+func NewestWhere(condition func(dataset.Dataset) bool, after, below int) Selector {
+	return func(x *Index) (Entry, bool) {
 		for _, e := range x.Entries() {
 			if e.ID > after && e.ID < below && e.usable() && condition(e.Dataset) {
 				return e, true
 			}
 		}
 		return Entry{}, false
-	})
+	}
 }
 
-// Usable reports whether a job can restart from a dataset of the prefix directory. It is collective; all ranks get the same
-// result.
-func (p *Prefix) Usable(d dataset.Dataset) (bool, error) {
-	_, ok, err := p.find(func(x *Index) (Entry, bool) {
+// Usable selects a dataset if a job can restart from it.
+func Usable(d dataset.Dataset) Selector {
+	return func(x *Index) (Entry, bool) {
 		e := x.ByID(d.ID())
 		return e, x.Has(d) && e.usable()
-	})
-	return ok, err
+	}
 }
 
-// Holds reports whether the prefix directory has all of a dataset, even if no job can restart from it. It is collective;
-// all ranks get the same result.
-func Holds(p *Prefix, d dataset.Dataset) (bool, error) {
-	_, ok, err := p.find(func(x *Index) (Entry, bool) {
+// Holds selects a dataset if the prefix directory has all of it, even if no job can restart from it.
+func Holds(d dataset.Dataset) Selector {
+	return func(x *Index) (Entry, bool) {
 		e := x.ByID(d.ID())
 		return e, x.Has(d) && e.Complete
-	})
-	return ok, err
-}
-
-// find returns on all ranks the dataset that rank 0 selects from the index.
-func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool, error) {
-	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
-		var d dataset.Dataset
-		x, err := ReadIndex(p.Dir)
-		if err != nil {
-			return nil, err
-		}
-		if e, ok := choose(p.Ours.Of(x)); ok {
-			d = e.Dataset
-		}
-		return d.Encode(), nil
-	})
-	if err != nil {
-		return dataset.Dataset{}, false, err
 	}
-	d := dataset.Decode(h)
-	return d, !d.IsZero(), nil
 }
 
 // Fetched records that a restart has read a dataset, and makes this dataset current. It

@@ -162,7 +162,7 @@ func TestCompleteFlushes_OfAnotherJob(t *testing.T) {
 func completeFlushes(p *Prefix) ([]dataset.Dataset, error) {
 	var interrupted *hash.Hash
 	err := mpi.OnRoot(p.Comm, func() (err error) {
-		interrupted, err = Interrupted(p)
+		interrupted, err = p.Interrupted()
 		return err
 	})
 	if err != nil {

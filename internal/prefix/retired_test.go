@@ -103,7 +103,7 @@ func TestRetired(t *testing.T) {
 			// A user goes back.
 			must(t, UpdateIndex(s.dir, func(x *Index) error { return x.SetCurrent("A~2") }))
 			must(t, s.run(3, func(p *Prefix) error {
-				d, ok, err := p.Candidate(0)
+				d, ok, err := p.Find(Candidate(0))
 				if err == nil && (!ok || d.ID() != 2 || d.Name() != "A" || d.History() != 0) {
 					err = fmt.Errorf("candidate: %d %s, %v", d.ID(), d.Name(), ok)
 				}

@@ -87,7 +87,7 @@ func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, enviro
 	var interrupted *hash.Hash
 	if s.world.Rank() == 0 {
 		if err = recordOnRoot(s, ranks, settings, environ); err == nil {
-			interrupted, err = prefix.Interrupted(s.prefix)
+			interrupted, err = s.prefix.Interrupted()
 		}
 		most[2] = int64(interrupted.Size())
 	}

@@ -78,7 +78,7 @@ func saveForeign(f *Flusher, list []cache.Foreign) {
 		if !output && (i < 0 || d.ID() != newest.ID() || !f.Policy.On()) {
 			continue
 		}
-		there, err := prefix.Holds(f.Prefix, d.Dataset) // also one from which a restart has failed
+		_, there, err := f.Prefix.Find(prefix.Holds(d.Dataset)) // also one from which a restart has failed
 		if err == nil && !there {
 			err = f.flushParts(d)
 		}
@@ -127,7 +127,7 @@ func SaveAbandoned(f *Flusher, c *cache.Cached) {
 // flushParts flushes a dataset of a job of another size. Each process copies the files of
 // some of that job's ranks.
 func (f *Flusher) flushParts(d cache.Foreign) error {
-	if there, err := f.Prefix.Usable(d.Dataset); err != nil || there {
+	if _, there, err := f.Prefix.Find(prefix.Usable(d.Dataset)); err != nil || there {
 		return err
 	}
 	parts, err := f.Cache.Unused.Parts(d)

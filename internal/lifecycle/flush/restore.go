@@ -58,7 +58,7 @@ func (f *Flusher) checkFetchable(c *cache.Cached) error {
 	if c == nil || !f.Flushed(c.ID()) {
 		return nil
 	}
-	usable, err := f.Prefix.Usable(c.Dataset)
+	_, usable, err := f.Prefix.Find(prefix.Usable(c.Dataset))
 	f.flushed[c.ID()] = fetchable
 	if !usable {
 		f.flushed[c.ID()] = replaced

@@ -267,7 +267,7 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 	if err := r.Flusher.Halt(named); err != nil {
 		return err
 	}
-	known, ok, err := r.Prefix.Lookup(name)
+	known, ok, err := r.Prefix.Find(prefix.Lookup(name))
 	if err != nil {
 		return err
 	}

@@ -73,8 +73,8 @@ func FindFirst(r *Restart, fetch, written bool) error {
 	if r.offered != nil {
 		return nil
 	}
-	// Candidate returns the current checkpoint of the index first, and then older ones.
-	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
+	// Candidate selects the current checkpoint of the index first, and then older ones.
+	return r.offerFirst(0, prefix.Candidate, r.tellNewer)
 }
 
 // FindAgain searches again in the cache, and in the prefix directory for a newer
@@ -102,7 +102,7 @@ func (r *Restart) FindInRun() error {
 	if err := r.offerWritten(); err != nil || r.offered != nil || !r.Fetch {
 		return err
 	}
-	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
+	return r.offerFirst(0, prefix.Candidate, r.tellNewer)
 }
 
 // FindIn offers the newest checkpoint of a series of which wanted is true, from the cache or from the prefix directory, in
@@ -150,7 +150,7 @@ func findWhere(r *Restart, of func(dataset.Dataset) bool) error {
 	if r.offered != nil {
 		after = r.offered.ID()
 	}
-	return r.offerFirst(math.MaxInt, func(below int) (dataset.Dataset, bool, error) { return prefix.NewestWhere(r.Prefix, of, after, below) }, nil)
+	return r.offerFirst(math.MaxInt, func(below int) prefix.Selector { return prefix.NewestWhere(of, after, below) }, nil)
 }
 
 // Versions returns the versions of a series that are in the cache or can be fetched, in ascending order. Rank 0 calls it.
@@ -198,7 +198,7 @@ func (r *Restart) offerNamed() error {
 	if !r.Fetch {
 		where = "in the cache, and SCR_FETCH=0"
 	} else {
-		d, known, err := r.Prefix.Lookup(name)
+		d, known, err := r.Prefix.Find(prefix.Lookup(name))
 		if err != nil {
 			return err
 		}
@@ -261,7 +261,7 @@ func (r *Restart) offerWritten() error {
 	if r.offered != nil {
 		after = r.offered.ID()
 	}
-	next := func(below int) (dataset.Dataset, bool, error) { return r.Prefix.Written(after, below) }
+	next := func(below int) prefix.Selector { return prefix.Written(after, below) }
 	return r.offerFirst(1<<62, next, nil)
 }
 
@@ -274,8 +274,8 @@ func (r *Restart) offerNewer() error {
 		return nil
 	}
 	after := r.offered.ID()
-	next := func(below int) (dataset.Dataset, bool, error) {
-		return r.Prefix.Later(after, below, func(d dataset.Dataset) bool {
+	next := func(below int) prefix.Selector {
+		return prefix.Later(after, below, func(d dataset.Dataset) bool {
 			if d.Owner().JobID == r.JobID {
 				return true
 			}
@@ -288,12 +288,12 @@ func (r *Restart) offerNewer() error {
 }
 
 // offerFirst offers the first checkpoint of the prefix directory that can be fetched.
-// next returns the checkpoint to try after the one with id below. A damaged checkpoint is
+// next selects the checkpoint to try after the one with id below. A damaged checkpoint is
 // marked as failed, so that it delays only one run. One of another input is passed over. failed, if not nil, is called on rank
 // 0 with the first checkpoint that could not be fetched.
-func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, bool, error), failed func(dataset.Dataset) error) error {
+func (r *Restart) offerFirst(below int, next func(below int) prefix.Selector, failed func(dataset.Dataset) error) error {
 	for {
-		d, ok, err := next(below)
+		d, ok, err := r.Prefix.Find(next(below))
 		if err != nil || !ok {
 			return err
 		}
