@@ -15,8 +15,24 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// commit makes a dataset complete whose files are all on the medium, under temporary or
+// completion makes a dataset complete whose files are all on the medium, under temporary or
 // final names.
+type completion struct {
+	p     *Prefix
+	d     dataset.Dataset
+	ranks int   // of the job that wrote it
+	parts Parts // the caller's files; once it is known, without those that newer datasets own
+	bare  bool  // modes, owners and times of the files are not listed
+
+	direct *naming // finds their names without links
+}
+
+// completion returns the completion of a dataset that was copied.
+func (p *Prefix) completion(d dataset.Dataset, ranks int, parts Parts) *completion {
+	return &completion{p, d, ranks, parts, p.Bare, newNaming(p.Dir)}
+}
+
+// run makes the dataset complete.
 //
 //  1. It writes the list of files. Files that newer datasets own have no further part in
 //     what follows (late.go).
@@ -28,10 +44,11 @@ import (
 //
 // If begun is true after an error, older datasets have lost files, and the temporary
 // files must stay. existing has those of the caller's names at which there was a file
-// before; if it is nil, commit looks for such files. If undo is true, the files are in the
+// before; if it is nil, run looks for such files. If undo is true, the files are in the
 // cache, too: after an error they are removed, unless there was a file of one of their
 // names. It is collective; the result is agreed.
-func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool, undo bool) (begun bool, err error) {
+func (c *completion) run(existing map[string]bool, undo bool) (begun bool, err error) {
+	p, d := c.p, c.d
 	// Do not overwrite the dataset of another job that has begun meanwhile.
 	newer, err := mpi.FromRoot(p.Comm, func() (int, error) {
 		x, err := ReadIndex(p.Dir)
@@ -47,45 +64,46 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 		return false, err
 	}
 	var late later
-	direct := newNaming(p.Dir)
 	if newer > 0 {
-		if late, err = p.later(d, parts, direct); err != nil {
+		if late, err = c.later(); err != nil {
 			return false, err
 		}
 	}
-	items, compressed := parts.items(bare)
-	all := parts
-	parts, unwanted := parts.without(direct, late.names)
+	items, compressed := c.parts.items(c.bare)
+	all := c.parts
+	var unwanted []redundancy.File
+	c.parts, unwanted = all.without(c.direct, late.names)
 	if existing != nil {
-		existing = direct.all(existing)
+		existing = c.direct.all(existing)
 	} else {
-		existing, err = p.existing(parts, direct)
+		existing, err = c.existing()
 	}
 	totals := []int64{int64(compressed), int64(len(existing))}
 	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
 		return false, err
 	}
-	d.SetCompressed(totals[0] > 0)
-	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), ranks, items); err != nil {
+	c.d.SetCompressed(totals[0] > 0)
+	d = c.d
+	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), c.ranks, items); err != nil {
 		return false, err
 	}
 	var replaced *Replaced
 	if late.by != "" {
-		if replaced, err = p.keep(d, ranks, parts, bare, late.by); err != nil {
+		if replaced, err = c.keep(late.by); err != nil {
 			return false, err
 		}
 	}
 	if !d.Bypass() { // Begin has done it
-		if err := retireNamed(p, d); err != nil {
+		if err := (retirement{p, d}).named(); err != nil {
 			return false, err
 		}
 	}
 	if totals[1] > 0 {
-		if begun, err = p.takeOver(d, ranks, all, direct, parts.names(direct), existing); err != nil {
+		if begun, err = c.takeOver(all, existing); err != nil {
 			return begun, err
 		}
 	}
-	if err = mpi.Agree(p.Comm, p.place(parts)); err == nil {
+	if err = mpi.Agree(p.Comm, c.place()); err == nil {
 		err = mpi.OnRoot(p.Comm, func() error {
 			err := conclude(p.Dir, Found{Dataset: d, Complete: replaced == nil, Owns: true, Replaced: replaced}, p.at)
 			if err == nil && replaced == nil {
@@ -95,10 +113,10 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 		})
 	}
 	if undo && totals[1] == 0 && err != nil {
-		p.unplace(d, parts)
+		c.unplace()
 	}
 	if err == nil && late.by != "" {
-		if err = p.discard(Parts{0: unwanted}); err == nil && p.Comm.Rank() == 0 {
+		if err = (Parts{0: unwanted}).discard(p); err == nil && p.Comm.Rank() == 0 {
 			copied(p.Dir, d.ID())
 		}
 	}
@@ -106,15 +124,15 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 }
 
 // existing returns the names, without links, of those files at whose final path there is a file already.
-func (p *Prefix) existing(parts Parts, n *naming) (map[string]bool, error) {
+func (c *completion) existing() (map[string]bool, error) {
 	names := map[string]bool{}
-	for _, files := range parts {
+	for _, files := range c.parts {
 		for _, f := range files {
-			to, err := Destination(p.Dir, f)
+			to, err := Destination(c.p.Dir, f)
 			if err != nil {
 				return nil, err
 			}
-			info, err := p.root().Lstat(to)
+			info, err := c.p.root().Lstat(to)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
@@ -122,7 +140,7 @@ func (p *Prefix) existing(parts Parts, n *naming) (map[string]bool, error) {
 			case info.IsDir():
 				return nil, fmt.Errorf("%s is a directory, where a file of the dataset has to be", to)
 			default:
-				names[n.of(f.Meta.File())] = true
+				names[c.direct.of(f.Meta.File())] = true
 			}
 		}
 	}
@@ -131,9 +149,10 @@ func (p *Prefix) existing(parts Parts, n *naming) (map[string]bool, error) {
 
 // place renames the caller's files to their final names, and makes these durable. If a file
 // that it replaces has further hard links, they keep the old contents.
-func (p *Prefix) place(parts Parts) error {
-	for _, rank := range slices.Sorted(maps.Keys(parts)) {
-		files := parts[rank]
+func (c *completion) place() error {
+	p := c.p
+	for _, rank := range slices.Sorted(maps.Keys(c.parts)) {
+		files := c.parts[rank]
 		for i, f := range files {
 			if !isAside(p.Dir, f) {
 				continue
@@ -155,7 +174,8 @@ func (p *Prefix) place(parts Parts) error {
 // unplace removes the files that place has renamed, and the list of files, unless the
 // dataset is complete in the index. If they stayed, a file system that is full could remain
 // so.
-func (p *Prefix) unplace(d dataset.Dataset, parts Parts) {
+func (c *completion) unplace() {
+	p, d := c.p, c.d
 	unfinished := false
 	if p.Comm.Rank() == 0 {
 		x, err := ReadIndex(p.Dir)
@@ -165,7 +185,7 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) {
 	if !mpi.Any(p.Comm, unfinished) {
 		return
 	}
-	for _, files := range parts {
+	for _, files := range c.parts {
 		for _, f := range files {
 			if !isAside(p.Dir, f) {
 				if p.root().Remove(f.Path) == nil { // else the flush has failed already
@@ -174,15 +194,6 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) {
 			}
 		}
 	}
-}
-
-// discard removes the temporary files of a flush that has failed.
-func (p *Prefix) discard(parts Parts) error {
-	var err error
-	for _, files := range parts {
-		err = errors.Join(err, DiscardAsides(p.Dir, files))
-	}
-	return mpi.Agree(p.Comm, err)
 }
 
 // Publish completes a dataset all of whose files are in the prefix directory: it writes
@@ -200,7 +211,7 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 		if err := distinct(p.Comm, p.Dir, parts); err != nil {
 			return err
 		}
-		_, err := p.commit(d, ranks, parts, false, nil, false)
+		_, err := p.completion(d, ranks, parts).run(nil, false)
 		return err
 	})
 }

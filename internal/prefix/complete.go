@@ -19,7 +19,7 @@ import (
 func (p *Prefix) CompleteFlushes(interrupted *hash.Hash) (missing []dataset.Dataset, err error) {
 	for _, l := range hash.As[locations](hash.Bcast(interrupted, 0, p.Comm)).list() {
 		d := l.Dataset
-		wanted, err := p.completeFlush(d, l.Ranks)
+		wanted, err := unfinished{p, d, l.Ranks}.complete()
 		switch {
 		case err == nil && wanted:
 			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the previous run ended; it is complete now", l.ID, d.Name(), p.Dir)
@@ -66,11 +66,19 @@ func (p *Prefix) Interrupted() (*hash.Hash, error) {
 	return hash.Marshal(all), nil
 }
 
-// completeFlush completes a flush, or returns an error about files that are missing.
+// unfinished is the flush of a dataset that was interrupted.
+type unfinished struct {
+	p     *Prefix
+	d     dataset.Dataset
+	ranks int // of the job that wrote it
+}
+
+// complete completes the flush, or returns an error about files that are missing.
 // wanted is false if the flush must not be completed, because a user has dropped the
 // dataset from the index since, because a restart from it has failed, or because a newer
 // dataset has replaced it. It is collective; the result is agreed.
-func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err error) {
+func (u unfinished) complete() (wanted bool, err error) {
+	p, d := u.p, u.d
 	const undone, done, unwanted = 0, 1, 2
 	state := undone
 	err = mpi.OnRoot(p.Comm, func() error {
@@ -95,7 +103,7 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 	if state = mpi.AllreduceOne(p.Comm, state, mpi.Max); state != undone {
 		return state != unwanted, nil
 	}
-	return true, p.completeFromLists(d, ranks)
+	return true, u.completeFromLists()
 }
 
 // Finish finishes the flush of a dataset that has a list of all files and no lists of
@@ -117,27 +125,17 @@ func Finish(prefix string, id int) (d dataset.Dataset, done bool, err error) {
 			return err
 		}
 		ranks, err := p.each(e.origin(), func(int, []redundancy.File) error { return nil })
-		done = err == nil && p.completeFromLists(d, ranks) == nil
+		done = err == nil && unfinished{p, d, ranks}.completeFromLists() == nil
 		return nil
 	})
 	return d, done, err
 }
 
-// finishPlacing finishes the flush of a dataset whose files were getting their names when
-// the flush was interrupted. If some of the files are gone, done is false, and the dataset
-// has to be flushed again.
-func (p *Prefix) finishPlacing(d dataset.Dataset, ranks int) (done bool) {
-	err := p.completeFromLists(d, ranks)
-	if err != nil {
-		p.Log.Info("dataset %d (%s): not all of it is in %s, it is flushed again: %v", d.ID(), d.Name(), p.Dir, err)
-	}
-	return err == nil
-}
-
-// completeFromLists completes a flush with the lists of the ranks, or, if there are none,
+// completeFromLists completes the flush with the lists of the ranks, or, if there are none,
 // with the list of all files, which is written before the files get their names.
-func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
-	parts, err := p.readLists(d, ranks)
+func (u unfinished) completeFromLists() error {
+	p, d := u.p, u.d
+	parts, err := u.readLists()
 	if err != nil {
 		return err
 	}
@@ -162,16 +160,17 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
 		return mpi.Agree(p.Comm, errors.New("the lists of the ranks do not contain all files of the dataset"))
 	}
-	if _, err := p.commit(d, ranks, parts, p.Bare, nil, false); err != nil {
+	if _, err := p.completion(d, u.ranks, parts).run(nil, false); err != nil {
 		return err
 	}
-	p.removeParts(d, parts)
+	parts.removeLists(p.Dir, d.ID())
 	return nil
 }
 
 // readLists returns the files of the caller's share of the ranks, from the lists of these
 // ranks or from the list of all files. It is collective; the result is agreed.
-func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
+func (u unfinished) readLists() (Parts, error) {
+	p, d := u.p, u.d
 	lists, err := mpi.FromRoot(p.Comm, func() (int, error) {
 		of, err := PartsOf(p.Dir, d.ID())
 		return len(of), err
@@ -180,7 +179,7 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 		return nil, err
 	}
 	if lists > 0 {
-		parts, err := p.readParts(d, ranks)
+		parts, err := u.readParts()
 		return parts, mpi.Agree(p.Comm, err)
 	}
 	parts := Parts{}
@@ -192,32 +191,26 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 		parts[rank] = files
 		return nil
 	})
-	if err == nil && of != ranks {
-		err = mpi.Agree(p.Comm, fmt.Errorf("the list of files is of %d ranks, not %d", of, ranks))
+	if err == nil && of != u.ranks {
+		err = mpi.Agree(p.Comm, fmt.Errorf("the list of files is of %d ranks, not %d", of, u.ranks))
 	}
 	return parts, err
 }
 
 // readParts returns the files on the lists of the caller's share of the ranks.
-func (p *Prefix) readParts(d dataset.Dataset, ranks int) (Parts, error) {
+func (u unfinished) readParts() (Parts, error) {
+	dir, d := u.p.Dir, u.d
 	parts := Parts{}
-	first, end := rank2file.Share(p.Comm, ranks)
+	first, end := rank2file.Share(u.p.Comm, u.ranks)
 	for rank := first; rank < end; rank++ {
-		part, err := ReadPart(p.Dir, d.ID(), rank)
+		part, err := ReadPart(dir, d.ID(), rank)
 		if err != nil {
 			return nil, err
 		}
-		if !part.Dataset.Same(d) || part.Ranks != ranks {
-			return nil, errors.New("the list of a rank belongs to another dataset: " + partPath(p.Dir, d.ID(), rank))
+		if !part.Dataset.Same(d) || part.Ranks != u.ranks {
+			return nil, errors.New("the list of a rank belongs to another dataset: " + partPath(dir, d.ID(), rank))
 		}
 		parts[rank], _ = redundancy.Split(part.Files)
 	}
 	return parts, nil
-}
-
-// removeParts removes the lists of ranks, which the list of all files replaces.
-func (p *Prefix) removeParts(d dataset.Dataset, parts Parts) {
-	for rank := range parts {
-		_ = RemovePart(p.Dir, d.ID(), rank) // usually there is none
-	}
 }

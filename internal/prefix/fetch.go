@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -35,6 +36,31 @@ func (p *Prefix) Find(selected Selector) (d dataset.Dataset, ok bool, err error)
 	}
 	d = dataset.Decode(h)
 	return d, !d.IsZero(), nil
+}
+
+// choose returns on all ranks the entries that rank 0 selects by calling of, lowest id
+// first. It is collective.
+func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
+	list := hash.New()
+	err := mpi.OnRoot(p.Comm, func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range of(p.Ours.Of(x)) {
+			list.Set(strconv.Itoa(e.ID), e.encode())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	list = hash.Bcast(list, 0, p.Comm)
+	var chosen []Entry
+	for _, id := range list.Ints() {
+		chosen = append(chosen, decodeEntry(id, list.Get(strconv.Itoa(id))))
+	}
+	return chosen, nil
 }
 
 // Candidate selects the next checkpoint to try to restart from: one with an id lower

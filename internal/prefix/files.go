@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/sys/trust"
+	"github.com/goscr/goscr/mpi"
 )
 
 // Parts maps ranks to their files.
@@ -50,6 +52,22 @@ func (p Parts) learn(copies Parts) {
 				f.Meta.SetCRC(crc)
 			}
 		}
+	}
+}
+
+// discard removes the temporary files of a flush that has failed. It is collective; the error is agreed.
+func (p Parts) discard(in *Prefix) error {
+	var err error
+	for _, files := range p {
+		err = errors.Join(err, DiscardAsides(in.Dir, files))
+	}
+	return mpi.Agree(in.Comm, err)
+}
+
+// removeLists removes the lists of the ranks, which the list of all files replaces.
+func (p Parts) removeLists(prefix string, id int) {
+	for rank := range p {
+		_ = RemovePart(prefix, id, rank) // usually there is none
 	}
 }
 

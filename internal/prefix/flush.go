@@ -63,8 +63,8 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 
 // fail ends a flush that has failed before it took anything from older datasets.
 func (p *Prefix) fail(d dataset.Dataset, parts Parts, err error) error {
-	err = errors.Join(err, p.discard(parts))
-	p.removeParts(d, parts)
+	err = errors.Join(err, parts.discard(p))
+	parts.removeLists(p.Dir, d.ID())
 	return errors.Join(err, p.GiveUpFlush(d))
 }
 
@@ -81,8 +81,12 @@ func (p *Prefix) StartFlush(d dataset.Dataset, ranks int, parts Parts) (there bo
 	if err != nil || outdated {
 		return outdated, err
 	}
-	if placing == ranks && p.finishPlacing(d, ranks) {
-		return true, nil
+	if placing == ranks {
+		err := unfinished{p, d, ranks}.completeFromLists()
+		if err == nil {
+			return true, nil
+		}
+		p.Log.Info("dataset %d (%s): not all of it is in %s, it is flushed again: %v", d.ID(), d.Name(), p.Dir, err)
 	}
 	if err := distinct(p.Comm, p.Dir, parts); err != nil {
 		return false, err
@@ -91,7 +95,7 @@ func (p *Prefix) StartFlush(d dataset.Dataset, ranks int, parts Parts) (there bo
 		return false, err
 	}
 	if newer {
-		if there, err := p.outdated(d, ranks, parts); there || err != nil {
+		if there, err := p.completion(d, ranks, parts).outdated(); there || err != nil {
 			return there, err
 		}
 	}
@@ -127,12 +131,12 @@ func (p *Prefix) standing(d dataset.Dataset) (placing int, newer, outdated bool,
 // durable, and are in the cache, too. start is when the flush began. It is collective; the
 // result is agreed.
 func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
-	if begun, err := p.commit(d, ranks, parts, p.Bare, nil, true); err != nil && begun {
+	if begun, err := p.completion(d, ranks, parts).run(nil, true); err != nil && begun {
 		return fmt.Errorf("%w: the next run, or scr_index --build %d, finishes the flush of dataset %d", err, d.ID(), d.ID())
 	} else if err != nil {
 		return p.fail(d, parts, err)
 	}
-	p.removeParts(d, parts) // a background copy has written them
+	parts.removeLists(p.Dir, d.ID()) // a background copy has written them
 	seconds := time.Since(start).Seconds()
 	p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
 		report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
@@ -206,7 +210,7 @@ func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.
 // Begin enters a dataset in the index as incomplete, before the program itself writes
 // the files to the prefix directory. It is collective; the result is agreed.
 func (p *Prefix) Begin(d dataset.Dataset) error {
-	if err := retireNamed(p, d); err != nil {
+	if err := (retirement{p, d}).named(); err != nil {
 		return err
 	}
 	return p.begin(d, func() error { return nil })
@@ -221,7 +225,9 @@ func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File, existing map
 	if err := mpi.Agree(p.Comm, syncNames(p.Dir, files)); err != nil {
 		return err
 	}
-	_, err := p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false, existing, false)
+	c := p.completion(d, p.Comm.Size(), Parts{p.Comm.Rank(): files})
+	c.bare = false
+	_, err := c.run(existing, false)
 	return err
 }
 

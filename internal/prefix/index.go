@@ -26,14 +26,17 @@
 //	flush.go      a dataset from the cache to the prefix directory
 //	bring.go      ... the copy of a rank's files
 //	commit.go     ... that becomes complete once all files are there
-//	owners.go     ... which older datasets have files of the same paths
-//	late.go       ... or newer ones
+//	takeover.go   ... and takes paths from older datasets
+//	late.go       ... or leaves them to newer ones
+//	owners.go     ... which datasets have files of the same paths
 //	naming.go     ... by which names they have them
 //	complete.go   ... whose files had all been copied when a run ended
 //	enter.go      a dataset is entered, completed, published, repaired in the index
-//	fetch.go      which dataset to restart from, and its files
+//	fetch.go      which dataset to restart from
 //	list.go       the files of a dataset, as a job or a command reads them
-//	delete.go     datasets are deleted
+//	delete.go     which datasets are deleted
+//	remove.go     ... and their files
+//	retire.go     checkpoints move out of the way of a dataset
 //	expand.go     datasets are decompressed where they are
 //	verify.go     all bytes are read
 //	progress.go   how far a job is, for commands

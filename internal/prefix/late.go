@@ -34,16 +34,17 @@ func (x *Index) after(d dataset.Dataset) (list []Entry) {
 	return list
 }
 
-// later finds out whether a dataset is late. It is collective; the result is agreed.
-func (p *Prefix) later(d dataset.Dataset, parts Parts, direct *naming) (l later, err error) {
+// later finds out whether the dataset is late. It is collective; the result is agreed.
+func (c *completion) later() (l later, err error) {
+	p, d := c.p, c.d
 	l.names = map[string]bool{}
 	newer, err := p.owners(dataset.AnyHistory, func(x *Index) ([]Entry, error) { return x.after(d), nil })
 	if err != nil {
 		return l, err
 	}
-	names := parts.names(direct)
+	names := c.parts.names(c.direct)
 	for _, o := range newer {
-		m, err := p.match(o.origin, direct, names)
+		m, err := p.match(o.origin, c.direct, names)
 		if lost, e := isDamage(p.Comm, err); e != nil {
 			return l, e
 		} else if lost {
@@ -101,8 +102,9 @@ func (p Parts) aside(prefix string, id int) Parts {
 
 // keep writes the list of the files that are left to a late dataset, and returns how it is
 // recorded. It is collective; the result is agreed.
-func (p *Prefix) keep(d dataset.Dataset, ranks int, rest Parts, bare bool, by string) (*Replaced, error) {
-	left := mpi.AllreduceOne(p.Comm, rest.files(), mpi.Sum)
+func (c *completion) keep(by string) (*Replaced, error) {
+	p, d := c.p, c.d
+	left := mpi.AllreduceOne(p.Comm, c.parts.files(), mpi.Sum)
 	r := &Replaced{By: by, Left: left}
 	p.Log.Info("dataset %d (%s): %s, which is newer, has its name or files of the same names, and keeps them; %d of %d files are left to it",
 		d.ID(), d.Name(), by, left, d.Files())
@@ -114,30 +116,30 @@ func (p *Prefix) keep(d dataset.Dataset, ranks int, rest Parts, bare bool, by st
 	if err := mpi.OnRoot(p.Comm, func() error { return hash.MakeDirs(dir) }); err != nil {
 		return nil, err
 	}
-	items, _ := rest.items(bare)
-	if err := rank2file.Write(p.Comm, dir, ranks, items); err != nil {
+	items, _ := c.parts.items(c.bare)
+	if err := rank2file.Write(p.Comm, dir, c.ranks, items); err != nil {
 		return nil, fmt.Errorf("list of the files left to dataset %d: %w", d.ID(), err)
 	}
 	return r, nil
 }
 
-// outdated reports whether all files of a dataset belong to newer ones, and records that.
+// outdated reports whether all files of the dataset belong to newer ones, and records that.
 // Then nothing of it has to be copied. It is collective; the result is agreed.
-func (p *Prefix) outdated(d dataset.Dataset, ranks int, parts Parts) (bool, error) {
-	direct := newNaming(p.Dir)
-	l, err := p.later(d, parts, direct)
+func (c *completion) outdated() (bool, error) {
+	p, d, all := c.p, c.d, c.parts
+	l, err := c.later()
 	if err != nil || l.by == "" {
 		return false, err
 	}
-	rest, _ := parts.without(direct, l.names)
-	if mpi.Any(p.Comm, rest.files() > 0) {
+	c.parts, _ = all.without(c.direct, l.names)
+	if mpi.Any(p.Comm, c.parts.files() > 0) {
 		return false, nil
 	}
-	r, err := p.keep(d, ranks, rest, p.Bare, l.by)
+	r, err := c.keep(l.by)
 	if err != nil {
 		return false, err
 	}
-	if err := p.discard(parts.aside(p.Dir, d.ID())); err != nil { // of an interrupted flush
+	if err := all.aside(p.Dir, d.ID()).discard(p); err != nil { // of an interrupted flush
 		return false, err
 	}
 	return true, mpi.OnRoot(p.Comm, func() error {

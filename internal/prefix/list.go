@@ -178,7 +178,7 @@ func (p *Prefix) List(id int) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Dataset = p.broadcast(l.Dataset)
+	l.Dataset = dataset.Decode(hash.Bcast(l.Dataset.Encode(), 0, p.Comm))
 	if l.Ranks, l.Files, err = p.files(from); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/observe/report"
-	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/sys/compress"
 	"github.com/goscr/goscr/internal/sys/trust"
 	"github.com/goscr/goscr/mpi"
@@ -40,12 +38,6 @@ func (p *Prefix) at(what string) {
 	if p.watch != nil {
 		p.watch(what)
 	}
-}
-
-// broadcast returns rank 0's description on all ranks. It is collective.
-func (p *Prefix) broadcast(d dataset.Dataset) dataset.Dataset {
-	h := hash.Bcast(d.Encode(), 0, p.Comm)
-	return dataset.Decode(h)
 }
 
 // alone runs collective code over a communicator of one process, for commands, which

@@ -6,37 +6,11 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strconv"
 
-	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
-
-// choose returns on all ranks the entries that rank 0 selects by calling of, lowest id
-// first. It is collective.
-func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
-	list := hash.New()
-	err := mpi.OnRoot(p.Comm, func() error {
-		x, err := ReadIndex(p.Dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range of(p.Ours.Of(x)) {
-			list.Set(strconv.Itoa(e.ID), e.encode())
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	list = hash.Bcast(list, 0, p.Comm)
-	var chosen []Entry
-	for _, id := range list.Ints() {
-		chosen = append(chosen, decodeEntry(id, list.Get(strconv.Itoa(id))))
-	}
-	return chosen, nil
-}
 
 // strange reports whether there is a file that does not look like the one that was
 // listed. It compares whole seconds, since some file systems do not store fractions.
@@ -64,20 +38,24 @@ func written(f redundancy.File) bool {
 	return err == nil
 }
 
-// listedFiles returns all of the listed files, whichever dataset owns them.
-func listedFiles(_ Entry, files []redundancy.File) ([]redundancy.File, error) { return files, nil }
+// removal deletes a dataset with its files.
+type removal struct {
+	p   *Prefix
+	e   Entry
+	all bool // all of the listed files, whichever dataset owns them
+}
 
-// remove deletes a dataset, and of its listed files those that the function which returns.
-// It is collective; the result is agreed.
-func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redundancy.File, error)) error {
+// run deletes the dataset. It is collective; the result is agreed.
+func (r removal) run() error {
+	p, e := r.p, r.e
 	var files []redundancy.File // the caller's share of the list
 	var err error
 	if e.Replaced == nil || e.Replaced.Left > 0 {
 		_, files, err = p.files(e.origin())
 	}
-	asides := p.asides(e, files)
-	if err == nil {
-		files, err = which(e, files)
+	asides := r.asides(files)
+	if err == nil && !r.all {
+		files, err = r.owned(files)
 	}
 	if !e.owns() {
 		files = slices.DeleteFunc(files, func(f redundancy.File) bool { return !written(f) })
@@ -112,12 +90,55 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	for _, f := range files {
 		RemoveEmpty(p.Dir, f.Path)
 	}
-	return p.forget(e)
+	return r.forget()
 }
 
-// asides returns the temporary files that an interrupted flush of a dataset may have left:
+// owned returns those of the listed files that no other dataset owns. Usually that is known
+// without comparing lists: a complete dataset owns all the files on its list, if that was
+// compared with the lists of older datasets when it was completed, and a dataset that was
+// replaced has a list of the files that it still owns. Lists are compared
+//
+//   - with datasets that were completed without such a comparison, by SCR 3.1 or an older
+//     version of goscr;
+//   - if the dataset is not complete, since then it owns no file that another dataset lists;
+//   - if a file does not look like the one that was listed: a user may have deleted that,
+//     and another dataset may have been written to the same path.
+//
+// A retired dataset owns what has moved to its directory.
+//
+// It is collective; the error is agreed.
+func (r removal) owned(files []redundancy.File) ([]redundancy.File, error) {
+	p, e := r.p, r.e
+	strange := mpi.Any(p.Comm, slices.ContainsFunc(files, strange))
+	compare := strange || !e.Owns || !e.owns()
+	others, err := p.owners(dataset.AnyHistory, func(x *Index) ([]Entry, error) {
+		list, err := owning(p.Dir, x, e.ID)
+		return slices.DeleteFunc(list, func(o Entry) bool { return !compare && o.Owns }), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	direct := newNaming(p.Dir)
+	moved := func(f redundancy.File) bool { return e.Retired != nil && f.Path != filepath.Join(p.Dir, f.Meta.File()) }
+	names := Parts{0: slices.DeleteFunc(slices.Clone(files), moved)}.names(direct)
+	for _, o := range others {
+		m, err := p.match(o.origin, direct, names)
+		if lost, e := isDamage(p.Comm, err); e != nil {
+			return nil, e
+		} else if lost {
+			continue // which files it owns is not known
+		}
+		for name := range m.found {
+			delete(names, name)
+		}
+	}
+	return slices.DeleteFunc(files, func(f redundancy.File) bool { return !moved(f) && !names[direct.of(f.Meta.File())] }), nil
+}
+
+// asides returns the temporary files that an interrupted flush of the dataset may have left:
 // those of the given files, and those on the caller's share of the lists of single ranks.
-func (p *Prefix) asides(e Entry, files []redundancy.File) (list []redundancy.File) {
+func (r removal) asides(files []redundancy.File) (list []redundancy.File) {
+	p, e := r.p, r.e
 	if e.owns() {
 		return nil
 	}
@@ -137,8 +158,9 @@ func (p *Prefix) asides(e Entry, files []redundancy.File) (list []redundancy.Fil
 	return list
 }
 
-// forget removes the metadata of a dataset. It is collective; the result is agreed.
-func (p *Prefix) forget(e Entry) error {
+// forget removes the metadata of the dataset. It is collective; the result is agreed.
+func (r removal) forget() error {
+	p, e := r.p, r.e
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error { x.remove(e.ID); return nil })
 		if err != nil {

@@ -28,7 +28,6 @@ const (
 var exceptions = []exception{
 	{"internal/lifecycle/flush.Flusher", "fields", 26},
 	{"internal/lifecycle/flush.Flusher", "methods", 77},
-	{"internal/prefix.Prefix", "methods", 60},
 	{"internal/session.Session", "methods", 102},
 }
 
