@@ -14,67 +14,78 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Flush copies a dataset to the prefix directory. parts are the files in the cache that
-// the caller copies, and ranks is the size of the job that wrote them. Each rank's files
-// are in the parts of exactly one process, usually of the rank itself. Flush is
-// collective; the result is agreed.
-//
-// A flush is StartFlush, then the copy, which each rank does alone, and then
-// FinishFlush; or GiveUpFlush, if not all could be copied. In Flush the program waits
-// for the copy. Package mover copies while the program continues.
-//
-// Flush records checksums in the descriptions of files that have none, if it takes any.
+// Flush copies a dataset to the prefix directory: Start, then the copy, which each rank does
+// alone, and then Finish; or GiveUpFlush, if not all could be copied. In Run the program
+// waits for the copy. Package mover copies while the program continues.
 //
 // Until all ranks have copied all files these have temporary names: a file of their name
 // may belong to an older dataset, which stays whole as long.
-func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
+type Flush struct {
+	p     *Prefix
+	d     dataset.Dataset
+	ranks int
+	parts Parts // files in the cache, and later their copies
+	// Copying is how long the caller's copies took in Run.
+	Copying time.Duration
+}
+
+// NewFlush returns the flush of a dataset. parts are the files in the cache that the caller
+// copies, and ranks is the size of the job that wrote them. Each rank's files are in the
+// parts of exactly one process, usually of the rank itself.
+func (p *Prefix) NewFlush(d dataset.Dataset, ranks int, parts Parts) *Flush {
+	return &Flush{p: p, d: d, ranks: ranks, parts: parts}
+}
+
+// Run flushes the dataset. It records checksums in the descriptions of files that have none,
+// if it takes any. It is collective; the result is agreed.
+func (f *Flush) Run() error {
 	start := time.Now()
-	there, err := p.StartFlush(d, ranks, parts)
+	there, err := f.Start()
 	if err != nil || there {
 		return err
 	}
+	p, d, cached := f.p, f.d, f.parts
 	c := p.Packer(d)
-	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
+	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), cached.Bytes())
 	if p.Comm.Rank() == 0 {
 		m := NewCopyMeter(p.Dir, d)
-		m.Set(0, parts.Bytes())
+		m.Set(0, cached.Bytes())
 		m.Watch(c)
 	}
-	cached := parts
-	parts = parts.clone() // descriptions of copies differ from those of the files in the cache
-	p.Copying = 0
+	f.parts = cached.clone() // descriptions of copies differ from those of the files in the cache
 	err = p.InTurn(p.Width, func() error {
 		began := time.Now()
-		defer func() { p.Copying = time.Since(began) }()
-		for rank, files := range parts {
-			copied, err := p.copy(c, d, files)
-			if parts[rank] = copied; err != nil {
+		defer func() { f.Copying = time.Since(began) }()
+		for rank, files := range f.parts {
+			copied, err := f.copy(c, files)
+			if f.parts[rank] = copied; err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err := mpi.Agree(p.Comm, err); err != nil {
-		return p.fail(d, parts, err)
+		return f.fail(err)
 	}
-	cached.learn(parts)
-	return p.FinishFlush(d, ranks, parts, start)
+	cached.learn(f.parts)
+	return f.Finish(f.parts, start)
 }
 
 // fail ends a flush that has failed before it took anything from older datasets.
-func (p *Prefix) fail(d dataset.Dataset, parts Parts, err error) error {
-	err = errors.Join(err, parts.discard(p))
-	parts.removeLists(p.Dir, d.ID())
-	return errors.Join(err, p.GiveUpFlush(d))
+func (f *Flush) fail(err error) error {
+	err = errors.Join(err, f.parts.discard(f.p))
+	f.parts.removeLists(f.p.Dir, f.d.ID())
+	return errors.Join(err, f.p.GiveUpFlush(f.d))
 }
 
-// StartFlush enters a dataset as incomplete before its first byte is copied, so that
-// no restart uses what an interrupted flush has left. parts are as in Flush. If there is
-// nothing to copy, there is true: only a flush has to be finished, which StartFlush does, or
-// all of the files belong to newer datasets. It is collective; the result is agreed.
-func (p *Prefix) StartFlush(d dataset.Dataset, ranks int, parts Parts) (there bool, err error) {
+// Start enters the dataset as incomplete before its first byte is copied, so that
+// no restart uses what an interrupted flush has left. If there is nothing to copy, there is
+// true: only a flush has to be finished, which Start does, or all of the files belong to
+// newer datasets. It is collective; the result is agreed.
+func (f *Flush) Start() (there bool, err error) {
+	p, d, ranks, parts := f.p, f.d, f.ranks, f.parts
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	placing, newer, outdated, err := p.standing(d)
+	placing, newer, outdated, err := f.standing()
 	if outdated { // a kill may have come before the last of its temporary files was removed
 		err = mpi.OnRoot(p.Comm, func() error { return removeLitter(p.Dir, d.ID(), nil) })
 	}
@@ -99,13 +110,14 @@ func (p *Prefix) StartFlush(d dataset.Dataset, ranks int, parts Parts) (there bo
 			return there, err
 		}
 	}
-	return false, p.copyTo(d, parts)
+	return false, f.copyTo()
 }
 
-// standing returns the size of the job of a dataset whose files are getting their names, else
+// standing returns the size of the job of the dataset if its files are getting their names, else
 // 0; whether the index has newer datasets that may own files; and whether it has the dataset as
 // replaced by one of them. It is collective; all ranks get the same result.
-func (p *Prefix) standing(d dataset.Dataset) (placing int, newer, outdated bool, err error) {
+func (f *Flush) standing() (placing int, newer, outdated bool, err error) {
+	p, d := f.p, f.d
 	state := []int64{0, 0, 0}
 	err = mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
@@ -127,16 +139,18 @@ func (p *Prefix) standing(d dataset.Dataset) (placing int, newer, outdated bool,
 	return int(state[0]), state[1] > 0, state[2] > 0, err
 }
 
-// FinishFlush makes a dataset complete, all files of which have been copied and are
-// durable, and are in the cache, too. start is when the flush began. It is collective; the
-// result is agreed.
-func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
-	if begun, err := p.completion(d, ranks, parts).run(nil, true); err != nil && begun {
+// Finish makes the dataset complete, all files of which have been copied and are
+// durable, and are in the cache, too. copied are the caller's, and start is when the flush
+// began. It is collective; the result is agreed.
+func (f *Flush) Finish(copied Parts, start time.Time) error {
+	p, d := f.p, f.d
+	f.parts = copied
+	if begun, err := p.completion(d, f.ranks, copied).run(nil, true); err != nil && begun {
 		return fmt.Errorf("%w: the next run, or scr_index --build %d, finishes the flush of dataset %d", err, d.ID(), d.ID())
 	} else if err != nil {
-		return p.fail(d, parts, err)
+		return f.fail(err)
 	}
-	parts.removeLists(p.Dir, d.ID()) // a background copy has written them
+	copied.removeLists(p.Dir, d.ID()) // a background copy has written them
 	seconds := time.Since(start).Seconds()
 	p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
 		report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
@@ -198,11 +212,11 @@ func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 
 // copy copies the files of a rank to the prefix directory. What it has copied is
 // returned with an error, too.
-func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) ([]redundancy.File, error) {
-	bring := &Bring{Prefix: p.Dir, Copy: c.Copy, Aside: func(to string) string { return Aside(to, d.ID(), ByFlush) }}
+func (f *Flush) copy(c *transfer.Copier, files []redundancy.File) ([]redundancy.File, error) {
+	bring := &Bring{Prefix: f.p.Dir, Copy: c.Copy, Aside: func(to string) string { return Aside(to, f.d.ID(), ByFlush) }}
 	copied, err := bring.Files(files)
 	if err != nil {
-		err = fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
+		err = fmt.Errorf("flush of dataset %d: %w", f.d.ID(), err)
 	}
 	return copied, err
 }

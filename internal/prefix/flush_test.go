@@ -57,7 +57,7 @@ func flushed(t *testing.T, n int, ids ...int) string {
 				dataset.Owner{User: "u", JobID: "1"}, time.Unix(1e9, 0))
 			d.SetTotals(int64(n), int64(1000*n))
 			d.SetComplete(true)
-			if err := p.Flush(d, n, Parts{c.Rank(): {{Path: src, Meta: md}}}); err != nil {
+			if err := p.NewFlush(d, n, Parts{c.Rank(): {{Path: src, Meta: md}}}).Run(); err != nil {
 				return err
 			}
 			if err := p.Fetched(d); err != nil {
@@ -203,7 +203,7 @@ func TestFlush_RefusesNamesOutside(t *testing.T) {
 		must(t, md.Record(src))
 		_, err := local.Run(1, local.Options{}, func(c mpi.Comm) error {
 			p := &Prefix{Comm: c, Dir: dir, Buffer: 100, Log: &report.Logger{}}
-			return p.Flush(described(1, "a", dataset.Checkpoint), 1, Parts{0: {{Path: src, Meta: md}}})
+			return p.NewFlush(described(1, "a", dataset.Checkpoint), 1, Parts{0: {{Path: src, Meta: md}}}).Run()
 		})
 		if err == nil {
 			t.Errorf("%q was flushed", name)

@@ -22,22 +22,22 @@ const copyingFile = "copying.scr"
 
 // copyTo records the directories to which a flush copies files. It is collective; the
 // result is agreed.
-func (p *Prefix) copyTo(d dataset.Dataset, parts Parts) error {
+func (f *Flush) copyTo() error {
 	dirs := hash.New()
-	for _, files := range parts {
-		for _, f := range files {
-			dirs.At(keyDir, filepath.Dir(filepath.Clean(f.Meta.File())))
+	for _, files := range f.parts {
+		for _, file := range files {
+			dirs.At(keyDir, filepath.Dir(filepath.Clean(file.Meta.File())))
 		}
 	}
 	send := hash.New()
 	if dirs.Size() > 0 {
 		send.Set(strconv.Itoa(0), dirs)
 	}
-	received, err := hash.Exchange(send, p.Comm)
+	received, err := hash.Exchange(send, f.p.Comm)
 	if err != nil {
 		return err
 	}
-	return mpi.OnRoot(p.Comm, func() error {
+	return mpi.OnRoot(f.p.Comm, func() error {
 		all := hash.New()
 		for _, h := range received.All() {
 			all.Merge(h)
@@ -45,7 +45,7 @@ func (p *Prefix) copyTo(d dataset.Dataset, parts Parts) error {
 		if all.Size() == 0 {
 			return nil
 		}
-		return hash.WriteShared(filepath.Join(Dir(p.Dir, d.ID()), copyingFile), all)
+		return hash.WriteShared(filepath.Join(Dir(f.p.Dir, f.d.ID()), copyingFile), all)
 	})
 }
 

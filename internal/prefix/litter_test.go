@@ -24,14 +24,15 @@ func (s *site) interrupted(step, ranks int, of code) {
 		if err := mpi.Agree(p.Comm, err); err != nil {
 			return err
 		}
-		if _, err := p.StartFlush(d, ranks, Parts{rank: files}); err != nil {
+		f := p.NewFlush(d, ranks, Parts{rank: files})
+		if _, err := f.Start(); err != nil {
 			return err
 		}
 		if rank > 0 {
 			begun := Aside(filepath.Join(s.dir, files[0].Meta.File()), step, ByFlush)
 			return errors.Join(os.MkdirAll(filepath.Dir(begun), 0o700), os.WriteFile(begun, []byte("a part"), 0o600))
 		}
-		copied, err := p.copy(p.Copier(), d, files)
+		copied, err := f.copy(p.Copier(), files)
 		if err != nil {
 			return err
 		}

@@ -113,7 +113,7 @@ func (s *site) flush(step, ranks int, of code) error {
 		if err := mpi.Agree(p.Comm, err); err != nil {
 			return err
 		}
-		return p.Flush(s.described(step, ranks, of), ranks, Parts{p.Comm.Rank(): files})
+		return p.NewFlush(s.described(step, ranks, of), ranks, Parts{p.Comm.Rank(): files}).Run()
 	})
 }
 
@@ -309,7 +309,7 @@ func TestOwners_SameDatasetName(t *testing.T) {
 	must(t, os.RemoveAll(s.cache))
 	must(t, s.run(2, func(p *Prefix) error { // fails: nothing is in the cache
 		gone := redundancy.File{Path: filepath.Join(s.cache, "gone"), Meta: meta.New("restart.dat.0", meta.Full, 2)}
-		if err := p.Flush(s.described(2, 2, same), 2, Parts{p.Comm.Rank(): {gone}}); err == nil {
+		if err := p.NewFlush(s.described(2, 2, same), 2, Parts{p.Comm.Rank(): {gone}}).Run(); err == nil {
 			return errors.New("nothing was flushed")
 		}
 		return nil
@@ -351,7 +351,7 @@ func TestOwners_FlushFails(t *testing.T) {
 				md.SetSize(1500)
 				files = append(files, redundancy.File{Path: filepath.Join(s.cache, "2", name), Meta: md})
 			}
-			return p.Flush(s.described(2, 3, same), 3, Parts{p.Comm.Rank(): files})
+			return p.NewFlush(s.described(2, 3, same), 3, Parts{p.Comm.Rank(): files}).Run()
 		})
 		if err == nil {
 			t.Errorf("%s: flushed", what)

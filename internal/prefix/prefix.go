@@ -2,7 +2,6 @@ package prefix
 
 import (
 	"errors"
-	"time"
 
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/sys/compress"
@@ -24,8 +23,6 @@ type Prefix struct {
 	Width    int // how many ranks may flush at the same time; 0: all
 	Log      *report.Logger
 	Ours     Ours // which datasets are of this job; nil: all
-	// Copying is how long the caller's copies took in the last Flush.
-	Copying time.Duration
 
 	watch func(what string) // for tests
 }

@@ -25,6 +25,7 @@ import (
 // flush is cancelled.
 type background struct {
 	cached *cache.Cached
+	flush  *prefix.Flush
 	copy   mover.Transfer
 	begun  bool  // begin was called
 	failed error // why the copy could not begin, nil if it has begun
@@ -99,7 +100,8 @@ func (f *Flusher) Start(c *cache.Cached) error {
 func (f *Flusher) startCopy(b *background) (there bool, err error) {
 	c, kind := b.cached, f.kind(b.cached)
 	load := f.Load(c, kind)
-	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size(), prefix.Parts{load.Rank: load.Files}); there || err != nil {
+	b.flush = f.Prefix.NewFlush(c.Dataset, f.World.Size(), prefix.Parts{load.Rank: load.Files})
+	if there, err := b.flush.Start(); there || err != nil {
 		return there, err
 	}
 	b.copy, err = f.movers[kind].Start(load)
@@ -379,7 +381,7 @@ func (f *Flusher) finish(b *background) error {
 		files, err = b.copy.Files()
 	}
 	if err = mpi.Agree(f.World, err); err == nil {
-		err = f.Prefix.FinishFlush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): files}, b.start)
+		err = b.flush.Finish(prefix.Parts{f.World.Rank(): files}, b.start)
 		if err == nil {
 			f.checked(c, files)
 		}

@@ -32,13 +32,13 @@ func (f *Flusher) Flush(c *cache.Cached) error {
 	f.waitForConflicts(c.Name(), f.names(c))
 	start := time.Now()
 	f.Events.Dataset(eventlog.FlushStart, c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
-	err := f.copyFiles(c)
+	took, err := f.copyFiles(c)
 	if errors.Is(err, redundancy.ErrCorrupt) {
 		if err = f.repair(c); err == nil {
-			err = f.copyFiles(c)
+			took, err = f.copyFiles(c)
 		}
 	}
-	return f.conclude(c, start, f.Prefix.Copying, err)
+	return f.conclude(c, start, took, err)
 }
 
 // repair rebuilds what is corrupt in the cache. If too much of a dataset is lost, the dataset is removed, and
@@ -55,11 +55,12 @@ func (f *Flusher) repair(c *cache.Cached) error {
 	return err
 }
 
-func (f *Flusher) copyFiles(c *cache.Cached) error {
+// copyFiles flushes a dataset, and returns how long the caller's copies took.
+func (f *Flusher) copyFiles(c *cache.Cached) (took time.Duration, err error) {
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
-	if err := f.Prefix.Flush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): own}); err != nil {
-		return err
+	flush := f.Prefix.NewFlush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): own})
+	if err = flush.Run(); err == nil {
+		f.checked(c, own)
 	}
-	f.checked(c, own)
-	return nil
+	return flush.Copying, err
 }

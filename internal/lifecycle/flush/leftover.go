@@ -134,7 +134,7 @@ func (f *Flusher) flushParts(d cache.Foreign) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Prefix.Flush(d.Dataset, d.Ranks, parts); err != nil {
+	if err := f.Prefix.NewFlush(d.Dataset, d.Ranks, parts).Run(); err != nil {
 		return err
 	}
 	return f.Arrived(d.Dataset)

@@ -1,6 +1,6 @@
 // Package mover copies files of datasets from the cache to the prefix directory while
-// the program continues: an asynchronous flush, between prefix.StartFlush and
-// prefix.FinishFlush.
+// the program continues: an asynchronous flush, between prefix.Flush.Start and
+// Finish.
 //
 // There are two movers with the same results. Threads is a thread of each rank's
 // process, and ends with it. Daemon is scr_transfer, one process on each node, which
