@@ -289,7 +289,7 @@ func TestAsync_NotWantedByTheNextInit(t *testing.T) {
 
 // begin flushes a dataset, as a call does that has nothing else to do.
 func begin(s *Session, c *cache.Cached) error {
-	defer s.flusher.BeginCopies()
+	defer s.flusher.Background.BeginCopies()
 	return s.flusher.Start(c)
 }
 
@@ -360,7 +360,7 @@ func TestAsync_CancelledWhenItsDatasetGoes(t *testing.T) {
 				if err := errors.Join(checkpoint(s, rank, 1), s.flusher.Flush(s.cache.Find(1))); err != nil {
 					return err
 				}
-				s.flusher.Limits.Bandwidth = 10 // would take minutes
+				s.flusher.Background.Config.Limits.Bandwidth = 10 // would take minutes
 				if err := checkpoint(s, rank, 2); err != nil {
 					return err
 				}
@@ -406,7 +406,7 @@ func TestAsync_CannotBeDone(t *testing.T) {
 					return err
 				}
 			}
-			if s.flusher.Flushed(2) || s.cache.Find(2) == nil {
+			if s.flusher.Contents.Flushed(2) || s.cache.Find(2) == nil {
 				return errors.New("it is flushed")
 			}
 			if err := mpi.OnRoot(s.world, func() error { return os.Remove(c.prefix("ckpt.2")) }); err != nil {
@@ -536,7 +536,7 @@ func TestAsync_PoststageWithoutTransfer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_FLUSH_POSTSTAGE=1")
 	c.job(four, func(s *Session, rank int) error {
-		s.flusher.Launch = func(string) error { return errors.New("no more processes") }
+		s.flusher.Background.Config.Launch = func(string) error { return errors.New("no more processes") }
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
@@ -583,7 +583,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 		movers(t, func(t *testing.T, c *cluster) {
 			c.set("SCR_CACHE_SIZE=4")
 			c.job(four, func(s *Session, rank int) error {
-				s.flusher.Limits.Bandwidth = 200e3
+				s.flusher.Background.Config.Limits.Bandwidth = 200e3
 				for i, name := range names {
 					if err := s.StartOutput(name, Checkpoint); err != nil {
 						return err
@@ -604,7 +604,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 						return err
 					}
 				}
-				if !s.flusher.Flushed(2) {
+				if !s.flusher.Contents.Flushed(2) {
 					return errors.New("it is not flushed")
 				}
 				return s.Finalize()
@@ -637,8 +637,8 @@ func TestAsync_TypeOfAStore(t *testing.T) {
 		if err := checkpoint(s, rank, 2); err != nil {
 			return err
 		}
-		if under > 1 || !s.flusher.Flushed(2) {
-			return fmt.Errorf("%d flushes under way, 2 flushed: %v", under, s.flusher.Flushed(2))
+		if under > 1 || !s.flusher.Contents.Flushed(2) {
+			return fmt.Errorf("%d flushes under way, 2 flushed: %v", under, s.flusher.Contents.Flushed(2))
 		}
 		return s.Finalize()
 	})
@@ -663,7 +663,7 @@ func TestAsync_Overtaken(t *testing.T) {
 				if s.flusher.Running() != 1 {
 					ended.Store(true)
 				}
-				if !s.flusher.Flushed(2) {
+				if !s.flusher.Contents.Flushed(2) {
 					return errors.New("the second is not flushed")
 				}
 				return s.Finalize()
@@ -723,19 +723,19 @@ func TestAsync_Limits(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_ASYNC_BW=20m", "SCR_FLUSH_ASYNC_PERCENT=25")
 	c.job(on(4, "a", "b"), func(s *Session, rank int) error {
-		if want := (transfer.Limits{Bandwidth: 20 << 20, CPU: 0.25}); s.flusher.Limits != want {
-			return fmt.Errorf("%v, want %v", s.flusher.Limits, want)
+		if want := (transfer.Limits{Bandwidth: 20 << 20, CPU: 0.25}); s.flusher.Background.Config.Limits != want {
+			return fmt.Errorf("%v, want %v", s.flusher.Background.Config.Limits, want)
 		}
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
-		l := s.flusher.Load(s.cache.NewestCheckpoint(""), mover.ByThread)
+		l := s.flusher.Background.Load(s.cache.NewestCheckpoint(""), mover.ByThread)
 		sums := []int64{int64(l.Limits.Bandwidth), int64(l.Limits.CPU * 1e6)}
-		s.flusher.Node.Allreduce(sums, mpi.Sum)
+		s.flusher.Background.Config.Node.Allreduce(sums, mpi.Sum)
 		if sums[0] < 20<<20-4 || sums[0] > 20<<20 || sums[1] < 250000-4 || sums[1] > 250000 {
 			return fmt.Errorf("the limits of the ranks of a node make %v", sums)
 		}
-		if l = s.flusher.Load(s.cache.NewestCheckpoint(""), mover.ByDaemon); l.Limits != s.flusher.Limits {
+		if l = s.flusher.Background.Load(s.cache.NewestCheckpoint(""), mover.ByDaemon); l.Limits != s.flusher.Background.Config.Limits {
 			return fmt.Errorf("scr_transfer has limits %v", l.Limits)
 		}
 		return nil

@@ -239,7 +239,7 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 		}
 		// With processes that are killed nothing would be copied any more; here it would
 		// be in the way of the next job.
-		defer s.flusher.Drain()
+		defer s.flusher.Background.Drain()
 		defer s.cache.Close() // the descriptors that a process would give back
 		defer s.events.Close()
 		defer s.advisor.Abandon()

@@ -79,7 +79,7 @@ func TestFull_Prefix(t *testing.T) {
 					if err := checkpoint(s, rank, 2); err != nil {
 						return err
 					}
-					s.flusher.Drain()
+					s.flusher.Background.Drain()
 					if err := s.Agree(nil); err != nil { // a copy of another rank
 						return err
 					}

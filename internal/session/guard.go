@@ -67,7 +67,7 @@ func (s *Session) stop() {
 	for _, end := range []func(){
 		func() {
 			if s.flusher != nil {
-				s.flusher.Abandon()
+				s.flusher.Background.Abandon()
 			}
 		},
 		func() {

@@ -132,7 +132,7 @@ func (s *Session) create(id int, name string, v inSeries, flags Flags, checkpoin
 	}
 	var leaving flush.Leaving
 	if !desc.Bypass {
-		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), v.series, cache.SizeUnknown); err != nil {
+		if leaving, err = s.flusher.Room.Leaving(s.protection.store(desc.Store), v.series, cache.SizeUnknown); err != nil {
 			return nil, "", err
 		}
 	}
@@ -155,14 +155,14 @@ func (s *Session) create(id int, name string, v inSeries, flags Flags, checkpoin
 func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving flush.Leaving) (*cache.Cached, error) {
 	c, err := s.cache.Create(d, desc)
 	if err == nil {
-		s.flusher.Evict(leaving)
+		s.flusher.Room.Evict(leaving)
 		return c, nil
 	}
 	if !mpi.Any(s.world, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 		return nil, err
 	}
 	s.log.Info("dataset %d (%s): no room in the cache, so what leaves for it leaves now: %v", d.ID(), d.Name(), err)
-	s.flusher.Evict(leaving)
+	s.flusher.Room.Evict(leaving)
 	return s.cache.Create(d, desc)
 }
 
@@ -303,7 +303,7 @@ func (s *Session) complete(call string, from state, valid bool) error {
 	}
 	o := s.output
 	err := s.finish(valid)
-	s.flusher.BeginCopies()
+	s.flusher.Background.BeginCopies()
 	if err == nil && o.wish.Stops() {
 		err = s.stopAll(o)
 	}

@@ -237,7 +237,7 @@ func TestSession_OlderCheckpointWasBeingFlushed(t *testing.T) {
 	c.dies = true
 	c.job(four, func(s *Session, rank int) error {
 		err := errors.Join(steps(1, 2)(s, rank), s.flusher.Settle(), s.flusher.Start(s.cache.Find(1)))
-		s.flusher.Abandon()
+		s.flusher.Background.Abandon()
 		return err
 	})
 	c.lose("d")

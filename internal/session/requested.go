@@ -18,7 +18,7 @@ import (
 // fulfil does what the commands want that have asked for a checkpoint, once it is complete.
 // Failures are reported to the commands, and are no errors of the program.
 func (s *Session) fulfil(o *unfinished) {
-	if o.wish.Term && o.cached != nil && !s.flusher.Flushed(o.ID()) {
+	if o.wish.Term && o.cached != nil && !s.flusher.Contents.Flushed(o.ID()) {
 		s.advisor.Reached(o.Dataset, request.Flushing)
 		if err := s.flusher.Flush(o.cached); err != nil {
 			s.log.WarnJob("%v; dataset %s stays in the cache, and the program continues", err, o.Name())

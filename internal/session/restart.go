@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/lifecycle/flush"
 	"github.com/goscr/goscr/internal/lifecycle/restart"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
@@ -151,11 +150,11 @@ func (s *Session) stopRestart() error {
 		s.restart.Withdraw()
 		s.numbers.history = beginHistory(s.config, s.numbers.id)
 		if s.numbers.history != dataset.AnyHistory {
-			newest, err := s.flusher.Newest("")
+			newest, err := s.flusher.Contents.Newest("")
 			if err != nil {
 				return err
 			}
-			flush.SaveAbandoned(s.flusher, newest)
+			s.flusher.Left.SaveAbandoned(newest)
 		}
 		s.tellBeginning(false)
 	}

@@ -198,7 +198,7 @@ func (s *Session) init(opt Options) error {
 	if err := s.haltIfAsked(); err != nil {
 		return err
 	}
-	s.flusher.BeginCopies()
+	s.flusher.Background.BeginCopies()
 	s.prefix.Note(func() error { return migration.Ready(s.prefix.Dir, time.Since(start)) })
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
@@ -431,10 +431,10 @@ func (s *Session) recoverCache(missing []dataset.Dataset) (written bool, err err
 		return false, err
 	}
 	s.restart.WithholdOtherInput()
-	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
+	if err := s.flusher.Left.Flush(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
 		return false, err
 	}
-	s.flusher.Resume(missing)
+	s.flusher.Left.Resume(missing)
 	if s.world.Rank() == 0 {
 		s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
 	}
@@ -524,7 +524,7 @@ func (s *Session) compareWithIndex() (written bool, err error) {
 		s.restart.TakeChoice(string(mpi.BcastBytes(s.world, []byte(take), 0)), int(*chosen), record)
 	}
 	for i, c := range list {
-		s.flusher.SetFlushed(c.ID(), there[i] == 1)
+		s.flusher.Contents.SetFlushed(c.ID(), there[i] == 1)
 	}
 	return *direct == 1, s.restart.PassOver(condemned)
 }
@@ -561,7 +561,7 @@ func (s *Session) giveUp() error {
 		s.advisor.StopAnswering("SCR_Init has failed")
 	}
 	if s.flusher != nil {
-		err = s.flusher.Stop()
+		err = s.flusher.Background.Stop()
 	}
 	if s.cache != nil {
 		err = errors.Join(err, s.cache.Close())
@@ -610,4 +610,4 @@ func (s *Session) Query(text string) (value string, ok bool, err error) { return
 
 // Copying reports whether threads of the process copy in the background. A caller that
 // limits the process must leave processors for them.
-func (s *Session) Copying() bool { return s.job.over == nil && s.flusher.Copying() }
+func (s *Session) Copying() bool { return s.job.over == nil && s.flusher.Background.Copying() }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goscr/goscr/internal/lifecycle/flush"
 	"github.com/goscr/goscr/internal/lifecycle/restart"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
@@ -143,7 +142,7 @@ func (r Series) Remove() error {
 		if err := s.checkNamed(call, r.Name); err != nil {
 			return err
 		}
-		if err := flush.WaitAll(s.flusher); err != nil {
+		if err := s.flusher.WaitAll(); err != nil {
 			return err
 		}
 		of := func(d dataset.Dataset) bool { return d.Series() == r.Name }
@@ -186,7 +185,7 @@ func Wait(s *Session) error {
 		if err := s.state.expect(call, idle); err != nil {
 			return err
 		}
-		return flush.WaitAll(s.flusher)
+		return s.flusher.WaitAll()
 	})
 }
 

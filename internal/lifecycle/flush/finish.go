@@ -27,8 +27,8 @@ func (f *Flusher) Finish(written int) error {
 	for list := f.unflushed(written); len(list) > 0; {
 		c := list[0]
 		list = list[1:]
-		if f.outlives(c) && f.Start(c) == nil {
-			if f.waitOrLeave(); f.find(c) != nil {
+		if f.Background.outlives(c) && f.Start(c) == nil {
+			if f.waitOrLeave(); f.Background.find(c) != nil {
 				continue
 			}
 		}
@@ -38,20 +38,20 @@ func (f *Flusher) Finish(written int) error {
 				"then start the program again on these nodes, or run scr_copy --id %d on each of them and scr_index --build %d on one (scr_postrun does both)",
 				err, c.ID(), c.Name(), c.ID(), c.ID())
 		}
-		if record(err); err != nil && f.Cache.Find(c.ID()) == nil {
+		if record(err); err != nil && f.config.Cache.Find(c.ID()) == nil {
 			list = f.unflushed(written) // an older checkpoint has taken its place
 		}
 	}
-	record(f.closeMovers())
+	record(f.Background.closeMovers())
 	return first
 }
 
 // waitOrLeave waits for background flushes, except those that scr_transfer continues
 // after the session.
 func (f *Flusher) waitOrLeave() {
-	for _, b := range slices.Clone(f.running) {
-		if f.outlives(b.cached) && mpi.Agree(f.World, b.begin()) == nil {
-			f.Log.Info("dataset %d (%s): %s still copies it; scr_postrun or scr_index --build %d make it complete then",
+	for _, b := range slices.Clone(f.Background.running) {
+		if f.Background.outlives(b.cached) && mpi.Agree(f.config.World, b.begin()) == nil {
+			f.config.Log.Info("dataset %d (%s): %s still copies it; scr_postrun or scr_index --build %d make it complete then",
 				b.cached.ID(), b.cached.Name(), mover.Command, b.cached.ID())
 			continue
 		}
@@ -61,25 +61,13 @@ func (f *Flusher) waitOrLeave() {
 
 // unflushed returns the datasets that Finish has to flush, oldest first.
 func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
-	for _, c := range slices.Backward(f.Cache.List()) {
-		if f.Flushed(c.ID()) || f.find(c) != nil {
+	for _, c := range slices.Backward(f.config.Cache.List()) {
+		if f.Contents.Flushed(c.ID()) || f.Background.find(c) != nil {
 			continue
 		}
-		if f.flushFirst(c) || f.Policy.On() && c == f.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
+		if f.Contents.flushFirst(c) || f.config.Policy.On() && c == f.config.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
 			list = append(list, c)
 		}
 	}
 	return list
-}
-
-// closeMovers tells scr_transfer to end, unless it has copies to continue.
-func (f *Flusher) closeMovers() error {
-	if f.movers[mover.ByDaemon] == nil || len(f.running) > 0 {
-		return nil
-	}
-	var err error
-	if f.Node.Rank() == 0 {
-		err = mover.Close(f.Cache.ControlDir())
-	}
-	return mpi.Agree(f.World, err)
 }

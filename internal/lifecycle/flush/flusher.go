@@ -7,19 +7,18 @@
 // Before a dataset is evicted from the cache, its background flush has to end, and an
 // output is flushed if it has not been yet (evict.go).
 //
-//	flusher.go     decides whether the flush of a completed dataset is due
-//	background.go  flushes in the background: start, poll, wait, cancel
-//	copied.go      what the prefix directory has of a dataset in the cache
-//	foreground.go  flushes while the program waits
-//	evict.go       evicts datasets to make room for the next one, and drops datasets
-//	restore.go     restores datasets of earlier runs when they are needed
-//	record.go      records the result of a flush
-//	leftover.go    flushes datasets of earlier runs at the start of a run
-//	finish.go      flushes datasets at the end of a run
+//	flusher.go     Flusher: decides whether the flush of a completed dataset is due
+//	background.go  Flusher: flushes in the background: start, poll, wait
+//	foreground.go  Flusher: flushes while the program waits
+//	finish.go      Flusher: flushes datasets at the end of a run
+//	running.go     Background: the copies that run while the program computes
+//	contents.go    Contents: what the prefix directory has of each dataset in the cache
+//	evict.go       Room: evicts datasets to make room for the next one; Flusher: drops datasets
+//	leftover.go    Leftovers: flushes datasets of earlier runs at the start of a run
+//	record.go      results: records the result of a flush
 //
-// Only internal/session calls this package. All methods and functions are collective over the ranks of the
-// job, and their results are agreed, unless their comment says otherwise. Some functions have a Flusher
-// as their first argument, since test/structure limits the number of its methods.
+// Only internal/session and internal/lifecycle/restart call this package. All methods and functions are collective
+// over the ranks of the job, and their results are agreed, unless their comment says otherwise.
 package flush
 
 import (
@@ -72,28 +71,34 @@ type Config struct {
 	SizeName func(store string) string
 }
 
-// Flusher flushes the datasets of a session.
+// Flusher flushes the datasets of a session, and waits for what runs in the background.
 type Flusher struct {
-	Config
-	movers  map[mover.Kind]mover.Mover
-	running []*background  // oldest first, the same on all ranks
-	polled  time.Time      // when Poll was last called
-	flushed map[int]copied // of datasets in the cache, by their ids
-	own     bool           // this run has completed a checkpoint
-	later   *cache.Cached  // is to be flushed once it is protected
+	Protector  *protect.Protector
+	Contents   *Contents
+	Background *Background
+	Room       *Room
+	Left       *Leftovers
+
+	config  Config
+	results *results
+	polled  time.Time     // when Poll was last called
+	later   *cache.Cached // is to be flushed once it is protected
 }
 
 // Open returns a Flusher. No copy of an earlier run may continue any more (mover.Reset).
 func Open(c Config) *Flusher {
-	f := &Flusher{Config: c, flushed: map[int]copied{}}
-	f.openMovers()
+	f := &Flusher{
+		config: c, Protector: c.Protector, Background: &Background{Config: c},
+		Contents: &Contents{cache: c.Cache, protector: c.Protector, prefix: c.Prefix, flushed: map[int]copied{}},
+		results:  &results{world: c.World, dir: c.Prefix.Dir, events: c.Events, phases: c.Phases, taken: c.Taken},
+	}
+	f.Room = &Room{flusher: f, cache: c.Cache, contents: f.Contents, log: c.Log, fetch: c.Fetch, sizeName: c.SizeName}
+	f.Left = &Leftovers{flusher: f, cache: c.Cache, contents: f.Contents, prefix: c.Prefix, log: c.Log, policy: c.Policy, ranks: c.World.Size()}
+	if err := f.Background.openMovers(); err != nil {
+		c.Log.WarnJob("%v; threads of the processes copy instead", err)
+	}
 	return f
 }
-
-// Supersede records that this run has completed a checkpoint of its own: withheld ones that
-// cannot be flushed may leave the cache from now on. It is not collective, but all ranks
-// call it.
-func (f *Flusher) Supersede() { f.own = true }
 
 // Completed flushes a dataset that has just been completed, or starts to flush it, if
 // that is due. It returns an error if the flush of an output fails. If the flush of a
@@ -105,7 +110,7 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	if f.waits(c) {
 		return f.flushNow(c)
 	}
-	if f.Protector.Dataset() == c && f.kind(c) == mover.ByDaemon { // it may begin to copy at once
+	if f.Protector.Dataset() == c && f.Background.kind(c) == mover.ByDaemon { // it may begin to copy at once
 		f.later = c
 		return nil
 	}
@@ -118,7 +123,7 @@ func (f *Flusher) startOrFlush(c *cache.Cached) error {
 	if err == nil {
 		return nil
 	}
-	f.Log.WarnJob("%v; dataset %s is flushed while the program waits", err, c.Name())
+	f.config.Log.WarnJob("%v; dataset %s is flushed while the program waits", err, c.Name())
 	return f.flushNow(c)
 }
 
@@ -126,14 +131,14 @@ func (f *Flusher) startOrFlush(c *cache.Cached) error {
 func (f *Flusher) flushNow(c *cache.Cached) error {
 	err := f.Flush(c)
 	if err == nil {
-		f.evictOutput(c)
+		f.Contents.evictOutput(c)
 		return nil
 	}
 	if c.Flags().Has(dataset.Output) {
 		return err
 	}
-	if f.Cache.Find(c.ID()) == nil {
-		f.Log.WarnJob("%v; too much of dataset %s is lost, and it is removed from the cache", err, c.Name())
+	if f.config.Cache.Find(c.ID()) == nil {
+		f.config.Log.WarnJob("%v; too much of dataset %s is lost, and it is removed from the cache", err, c.Name())
 		return nil
 	}
 	after := ""
@@ -141,25 +146,25 @@ func (f *Flusher) flushNow(c *cache.Cached) error {
 		after = "; remove files there, or let SCR_PREFIX_SIZE keep fewer checkpoints: goscr flushes the next checkpoint that is due, " +
 			"and SCR_Finalize flushes the newest one"
 	}
-	f.Log.WarnJob("%v; dataset %s stays in the cache%s", err, c.Name(), after)
+	f.config.Log.WarnJob("%v; dataset %s stays in the cache%s", err, c.Name(), after)
 	return nil
 }
 
 // due reports whether a dataset that was just completed is to be flushed.
 func (f *Flusher) due(c *cache.Cached) bool {
-	return dueAlways(f, c) || f.Policy.On() && f.Stopping()
+	return f.dueAlways(c) || f.config.Policy.On() && f.config.Stopping()
 }
 
 // dueAlways reports whether a dataset is to be flushed also if the job does not stop. It is not collective.
-func dueAlways(f *Flusher, c *cache.Cached) bool {
-	return c.Flags().Has(dataset.Output) || f.Policy.Due(c.Checkpoint())
+func (f *Flusher) dueAlways(c *cache.Cached) bool {
+	return c.Flags().Has(dataset.Output) || f.config.Policy.Due(c.Checkpoint())
 }
 
 // waits reports whether the program waits while a dataset is flushed. It does when the
 // job should stop, since the time left to its processes is not known.
 func (f *Flusher) waits(c *cache.Cached) bool {
-	if f.kind(c) == mover.Sync {
+	if f.Background.kind(c) == mover.Sync {
 		return true
 	}
-	return f.Stopping()
+	return f.config.Stopping()
 }

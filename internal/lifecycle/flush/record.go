@@ -13,7 +13,6 @@ import (
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
 	"github.com/goscr/goscr/internal/observe/report"
-	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
 )
@@ -36,74 +35,85 @@ func (e *FullError) lack() string {
 
 func (e *FullError) Unwrap() error { return e.Err }
 
-// conclude records the result err of a flush that began at start, and in which the caller's
-// copies took some time. It returns err, which is a *FullError if that is the reason, or an
-// error of its own.
-func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration, err error) error {
-	f.Events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, start, err)
+// results records how flushes begin and end: in the event log and the account of phases, and for the session.
+type results struct {
+	world  mpi.Comm
+	dir    string // the prefix directory
+	events *eventlog.Log
+	phases *phases.Meter
+	taken  func(error) // Config.Taken
+}
+
+// begin records that the flush of a dataset begins.
+func (r *results) begin(c *cache.Cached) {
+	r.events.Dataset(eventlog.FlushStart, c.Dataset, eventlog.Record{Note: r.dir})
+}
+
+// fail records that a flush that began at start has failed, or was not even started.
+func (r *results) fail(c *cache.Cached, start time.Time, err error) {
+	r.events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, start, err)
+}
+
+// end records the result err of a flush that began at start, and in which the caller's copies took some time. It
+// returns err, which is a *FullError if that is the reason.
+func (r *results) end(c *cache.Cached, start time.Time, took time.Duration, err error) error {
+	r.events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, start, err)
 	if err != nil {
-		f.Taken(err)
-		return f.explain(c, err)
+		r.taken(err)
+		return r.explain(c, err)
 	}
-	f.Events.Copied("FLUSH", c.Dataset, c.Desc.Store, f.Prefix.Dir, start)
-	f.Phases.Log(c.Dataset, phases.Took("FLUSH", start, took))
-	f.flushed[c.ID()] = fetchable
+	r.events.Copied("FLUSH", c.Dataset, c.Desc.Store, r.dir, start)
+	r.phases.Log(c.Dataset, phases.Took("FLUSH", start, took))
+	return nil
+}
+
+// explain makes the error of a flush a *FullError if it is one on any rank.
+func (r *results) explain(c *cache.Cached, err error) error {
+	if !mpi.Any(r.world, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
+		return err
+	}
+	free := int64(0)
+	var st unix.Statfs_t
+	if r.world.Rank() == 0 && unix.Statfs(r.dir, &st) == nil {
+		free = int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
+	}
+	free = mpi.AllreduceOne(r.world, free, mpi.Max)
+	return &FullError{err, r.dir, free, c.Size()}
+}
+
+// conclude records the result err of a flush as results.end does, and that the dataset is flushed.
+func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration, err error) error {
+	if err := f.results.end(c, start, took, err); err != nil {
+		return err
+	}
+	f.Contents.SetFlushed(c.ID(), true)
 	if c.Withheld() {
 		return nil // older checkpoints of the prefix directory may be those that can be offered
 	}
 	return f.Arrived(c.Dataset)
 }
 
-// explain makes the error of a flush a *FullError if it is one on any rank.
-func (f *Flusher) explain(c *cache.Cached, err error) error {
-	if !mpi.Any(f.World, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
-		return err
-	}
-	free := int64(0)
-	var st unix.Statfs_t
-	if f.World.Rank() == 0 && unix.Statfs(f.Prefix.Dir, &st) == nil {
-		free = int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
-	}
-	free = mpi.AllreduceOne(f.World, free, mpi.Max)
-	return &FullError{err, f.Prefix.Dir, free, c.Size()}
-}
-
-// Arrived deletes the oldest checkpoints in the prefix directory, so that SCR_PREFIX_SIZE
-// of them remain, after d has been flushed or written there. If they cannot be deleted,
-// it warns.
+// Arrived deletes the oldest checkpoints in the prefix directory, so that SCR_PREFIX_SIZE of them remain, after d
+// has been flushed or written there. If they cannot be deleted, it warns.
 func (f *Flusher) Arrived(d dataset.Dataset) error {
-	if f.Keep <= 0 || !d.Flags().Has(dataset.Checkpoint) {
+	if f.config.Keep <= 0 || !d.Flags().Has(dataset.Checkpoint) {
 		return nil
 	}
 	// An older checkpoint that is still being flushed could be among those to delete. When
 	// its flush ends, Arrived is called again.
-	if slices.ContainsFunc(f.running, func(b *background) bool { return b.cached.ID() < d.ID() }) {
+	if slices.ContainsFunc(f.Background.running, func(b *running) bool { return b.cached.ID() < d.ID() }) {
 		return nil
 	}
-	if err := f.Prefix.Keep(f.Keep); err != nil {
-		f.Log.WarnJob("old checkpoints cannot be deleted from %s: %v", f.Prefix.Dir, err)
+	if err := f.config.Prefix.Keep(f.config.Keep); err != nil {
+		f.config.Log.WarnJob("old checkpoints cannot be deleted from %s: %v", f.config.Prefix.Dir, err)
 	}
 	return nil
 }
 
-// evictOutput deletes an output from the cache when it is in the prefix directory, unless
-// it is a checkpoint too, so that checkpoints have the space.
-func (f *Flusher) evictOutput(c *cache.Cached) {
-	if c.Flags().Has(dataset.Checkpoint) || !f.Flushed(c.ID()) || f.Cache.Find(c.ID()) == nil {
-		return
-	}
-	f.delete(c)
-}
-
-// delete deletes a dataset, which must not be being flushed, from the cache.
-func (f *Flusher) delete(c *cache.Cached) {
-	f.Protector.Cancel(c)
-	f.Cache.Delete(c.ID())
-	f.left(c)
-}
-
-// left records that a dataset is being removed from the cache.
-func (f *Flusher) left(c *cache.Cached) {
-	f.Prefix.Note(func() error { return prefix.Locate(f.Prefix.Dir, c.Dataset, prefix.InCache, false) })
-	delete(f.flushed, c.ID())
+// keepAll keeps SCR_PREFIX_SIZE from deleting older checkpoints of a computation that the run does not continue,
+// until end is called.
+func (f *Flusher) keepAll() (end func()) {
+	keep := f.config.Keep
+	f.config.Keep = 0
+	return func() { f.config.Keep = keep }
 }

@@ -26,7 +26,7 @@
 //     Cache.Protected records the redundancy on all ranks. Until then flush.scr has the dataset as
 //     EXPOSED.
 //  5. Who stays. The newest checkpoint that is protected has the worth of the newest
-//     (Flusher.worth). Flusher.Leaving waits for the protection if that checkpoint would leave, and
+//     (Room.worth). Room.Leaving waits for the protection if that checkpoint would leave, and
 //     says so. With SCR_CACHE_SIZE=2 that is in the next Start; with 3 in the next Complete. With 1
 //     there would be none: a warning, and Complete encodes. Datasets of earlier runs that are not used
 //     stay until a checkpoint of this run is protected (Session.protected).

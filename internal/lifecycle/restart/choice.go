@@ -81,7 +81,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		err = r.FindAgain()
 	} else {
 		r.Withdraw()
-		_, err = r.Flusher.Newest(series)
+		_, err = r.Flusher.Contents.Newest(series)
 	}
 	return Chosen{series, int(found[1]), found[2]}, err
 }
@@ -102,7 +102,7 @@ func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) *c
 		if c.Name() != name || !condition(c) {
 			continue
 		}
-		r.Flusher.Restore(c)
+		r.Flusher.Contents.Restore(c)
 		if r.Cache.Find(c.ID()) == c {
 			return c
 		}
@@ -209,7 +209,7 @@ func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *pr
 	if err := r.Flusher.Halt(condition); err != nil {
 		return err
 	}
-	list := r.Flusher.Held(condition)
+	list := r.Flusher.Contents.Held(condition)
 	return mpi.OnRoot(r.World, func() error {
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
@@ -275,7 +275,7 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 		func() error { return r.drop(named, noChange, false) },
 		there,
 	}
-	if ok && slices.ContainsFunc(r.Flusher.Held(named), func(d dataset.Dataset) bool { return d.ID() > known.ID() }) {
+	if ok && slices.ContainsFunc(r.Flusher.Contents.Held(named), func(d dataset.Dataset) bool { return d.ID() > known.ID() }) {
 		slices.Reverse(steps)
 	}
 	for _, step := range steps {
@@ -286,6 +286,6 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 	if offered && again {
 		return r.FindAgain()
 	}
-	_, err = r.Flusher.Newest(known.Series())
+	_, err = r.Flusher.Contents.Newest(known.Series())
 	return err
 }

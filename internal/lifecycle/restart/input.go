@@ -26,7 +26,7 @@ func (r *Restart) WithholdOtherInput() {
 		}
 		c.Withhold(true)
 		more := "; it is flushed now, and stays in the cache until its place is needed"
-		if r.Flusher.Flushed(c.ID()) {
+		if r.Flusher.Contents.Flushed(c.ID()) {
 			more = "; it is in the prefix directory, and stays in the cache until its place is needed"
 		}
 		r.tellOtherInput(c.Dataset, more)

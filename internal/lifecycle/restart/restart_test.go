@@ -61,7 +61,7 @@ func run(t *testing.T, root string, with func(*flush.Config, *restart.Config), f
 			return err
 		}
 		defer r.cache.Close()
-		defer r.flusher.Drain()
+		defer r.flusher.Background.Drain()
 		return f(r)
 	})
 	if err != nil {
@@ -120,11 +120,11 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 
 // makeRoom makes room for one more dataset in the store.
 func (r *rig) makeRoom() error {
-	leaving, err := r.flusher.Leaving(r.cache.Config.Stores[0], "", cache.SizeUnknown)
+	leaving, err := r.flusher.Room.Leaving(r.cache.Config.Stores[0], "", cache.SizeUnknown)
 	if err != nil {
 		return err
 	}
-	r.flusher.Evict(leaving)
+	r.flusher.Room.Evict(leaving)
 	return nil
 }
 
@@ -325,8 +325,8 @@ func TestCompleted_Due(t *testing.T) {
 		if err := r.checkpoints(2); err != nil {
 			return err
 		}
-		if r.flusher.Flushed(1) || !r.flusher.Flushed(2) {
-			return fmt.Errorf("flushed: 1 %v, 2 %v", r.flusher.Flushed(1), r.flusher.Flushed(2))
+		if r.flusher.Contents.Flushed(1) || !r.flusher.Contents.Flushed(2) {
+			return fmt.Errorf("flushed: 1 %v, 2 %v", r.flusher.Contents.Flushed(1), r.flusher.Contents.Flushed(2))
 		}
 		c, err := r.write(dataset.Output)
 		if err == nil {
@@ -336,7 +336,7 @@ func TestCompleted_Due(t *testing.T) {
 			return fmt.Errorf("the output is in the cache once it is flushed: %v", err)
 		}
 		r.stop = true
-		if err := errors.Join(r.checkpoints(1), r.checkpoints(1)); err != nil || !r.flusher.Flushed(4) || !r.flusher.Flushed(5) {
+		if err := errors.Join(r.checkpoints(1), r.checkpoints(1)); err != nil || !r.flusher.Contents.Flushed(4) || !r.flusher.Contents.Flushed(5) {
 			return fmt.Errorf("not flushed although the job stops: %v", err)
 		}
 		return nil
@@ -407,15 +407,15 @@ func TestBackground(t *testing.T) {
 		if err := r.checkpoints(1); err != nil {
 			return err
 		}
-		if r.flusher.Running() != 1 || r.flusher.Flushed(1) {
+		if r.flusher.Running() != 1 || r.flusher.Contents.Flushed(1) {
 			return errors.New("the program has waited")
 		}
-		for r.flusher.BeginCopies(); r.flusher.Running() > 0; {
+		for r.flusher.Background.BeginCopies(); r.flusher.Running() > 0; {
 			if err := r.flusher.Poll(); err != nil {
 				return err
 			}
 		}
-		if err := r.checkpoints(1); err != nil || !r.flusher.Flushed(1) {
+		if err := r.checkpoints(1); err != nil || !r.flusher.Contents.Flushed(1) {
 			return fmt.Errorf("1 is not flushed: %v", err)
 		}
 		if err := r.flusher.PassOver(r.cache.Find(2)); err != nil || r.flusher.Running() != 0 {
@@ -424,7 +424,7 @@ func TestBackground(t *testing.T) {
 		if err := r.checkpoints(1); err != nil {
 			return err
 		}
-		if err := r.flusher.Finish(0); err != nil || !r.flusher.Flushed(3) {
+		if err := r.flusher.Finish(0); err != nil || !r.flusher.Contents.Flushed(3) {
 			return fmt.Errorf("3 is not flushed: %v", err)
 		}
 		return nil

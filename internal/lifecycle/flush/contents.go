@@ -1,0 +1,155 @@
+package flush
+
+import (
+	"slices"
+	"time"
+
+	"github.com/goscr/goscr/internal/lifecycle/protect"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+)
+
+// copied is what the prefix directory has of a dataset in the cache.
+type copied int
+
+const (
+	notCopied copied = iota // nothing, or a part
+	fetchable               // all of it
+	replaced                // nothing any more, as far as Newest has found: a newer dataset has taken its place
+)
+
+// Contents knows what the prefix directory has of each dataset in the cache. It restores, rebuilds and deletes
+// datasets of the cache, none of which is being flushed, and records what that changes.
+type Contents struct {
+	cache     *cache.Cache
+	protector *protect.Protector
+	prefix    *prefix.Prefix
+	flushed   map[int]copied // of datasets in the cache, by their ids
+}
+
+// Flushed reports whether a dataset of the cache is in the prefix directory, or was replaced there by a newer one,
+// so that it is not to be flushed. It is not collective.
+func (h *Contents) Flushed(id int) bool { return h.flushed[id] != notCopied }
+
+// SetFlushed records whether a dataset of the cache is in the prefix directory. It is not collective.
+func (h *Contents) SetFlushed(id int, there bool) {
+	h.flushed[id] = notCopied
+	if there {
+		h.flushed[id] = fetchable
+	}
+}
+
+// Restore makes a dataset usable that is postponed (see Recovery.Rebuild in the cache). If it cannot be restored it
+// is not in the list of the cache afterwards.
+func (h *Contents) Restore(c *cache.Cached) {
+	if !c.Postponed() {
+		return
+	}
+	h.cache.Recovery.Restore(c)
+	if h.cache.Find(c.ID()) == nil {
+		h.left(c)
+		return
+	}
+	h.note(c)
+}
+
+// note records what is known of a dataset of an earlier run: whether all files have been read now, which is not so
+// if some have no checksum, and whether a lost node would lose it.
+func (h *Contents) note(c *cache.Cached) {
+	exposed := h.cache.Exposed([]*cache.Cached{c})
+	kept := prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Unchecked(), Exposed: exposed[0]}
+	h.prefix.Note(func() error { return prefix.EnterKept(h.prefix.Dir, kept, time.Now()) })
+}
+
+// checked records the checksums that a flush has found of a dataset without. copied are the caller's files.
+func (h *Contents) checked(c *cache.Cached, copied []redundancy.File) {
+	if !c.Unchecked() {
+		return
+	}
+	h.cache.Checked(c, copied)
+	h.note(c)
+}
+
+// Newest returns the newest checkpoint of a series in the cache that is not withheld, nil if there is none. It
+// restores those that are postponed, newest first, until it has one. Who removes the newest checkpoint, or withholds
+// it, calls Newest afterwards, so that the newest that is left is as protected as a new one, and does not leave as
+// one that can be fetched if a newer one, which cannot be used, has replaced it in the prefix directory.
+func (h *Contents) Newest(series string) (*cache.Cached, error) {
+	for {
+		c := h.cache.NewestCheckpoint(series)
+		if c == nil || !c.Postponed() {
+			return c, h.checkFetchable(c)
+		}
+		h.Restore(c)
+	}
+}
+
+// checkFetchable finds out whether the newest checkpoint of the cache can be fetched, if it was flushed.
+func (h *Contents) checkFetchable(c *cache.Cached) error {
+	if c == nil || !h.Flushed(c.ID()) {
+		return nil
+	}
+	_, usable, err := h.prefix.Find(prefix.Usable(c.Dataset))
+	h.flushed[c.ID()] = fetchable
+	if !usable {
+		h.flushed[c.ID()] = replaced
+	}
+	return err
+}
+
+// repair rebuilds what is corrupt in the cache. If too much of a dataset is lost, the dataset is removed, and an
+// older checkpoint takes its place. The error is agreed.
+func (h *Contents) repair(c *cache.Cached) error {
+	err := h.cache.Recovery.Repair(c)
+	if err == nil || h.cache.Find(c.ID()) != nil {
+		return err
+	}
+	h.left(c)
+	if _, failed := h.Newest(c.Series()); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// evictOutput deletes an output from the cache when it is in the prefix directory, unless it is a checkpoint too, so
+// that checkpoints have the space.
+func (h *Contents) evictOutput(c *cache.Cached) {
+	if c.Flags().Has(dataset.Checkpoint) || !h.Flushed(c.ID()) || h.cache.Find(c.ID()) == nil {
+		return
+	}
+	h.delete(c)
+}
+
+// delete deletes a dataset, which must not be being flushed, from the cache.
+func (h *Contents) delete(c *cache.Cached) {
+	h.protector.Cancel(c)
+	h.cache.Delete(c.ID())
+	h.left(c)
+}
+
+// left records that a dataset is being removed from the cache.
+func (h *Contents) left(c *cache.Cached) {
+	h.prefix.Note(func() error { return prefix.Locate(h.prefix.Dir, c.Dataset, prefix.InCache, false) })
+	delete(h.flushed, c.ID())
+}
+
+// Held returns the datasets of the cache of which condition is true, also unused ones: those that DropWhere deletes.
+// It is not collective, and the same on all ranks if condition is.
+func (h *Contents) Held(condition func(dataset.Dataset) bool) (list []dataset.Dataset) {
+	for _, c := range h.cache.List() {
+		list = append(list, c.Dataset)
+	}
+	list = append(list, h.cache.Unused.Known()...)
+	return slices.DeleteFunc(list, func(d dataset.Dataset) bool { return !condition(d) })
+}
+
+// fetchable reports whether the next run could fetch a dataset of the cache. It is not collective.
+func (h *Contents) fetchable(c *cache.Cached) bool { return h.flushed[c.ID()] == fetchable }
+
+// flushFirst reports whether a dataset that is not in the prefix directory has to be flushed, or at least a flush
+// tried, whatever SCR_FLUSH is, before it leaves.
+func (h *Contents) flushFirst(c *cache.Cached) bool {
+	return !h.Flushed(c.ID()) && (c.Flags().Has(dataset.Output) || c.Withheld())
+}
