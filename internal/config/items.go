@@ -28,6 +28,14 @@ func (l *Lines) Store(id string) Store {
 	return Store{ID: id, Path: id}
 }
 
+// SizeName returns the parameter that says how many datasets a store keeps.
+func (l *Lines) SizeName(store string) string {
+	if l.Store(store).Count.Set {
+		return "STORE=" + store + " COUNT"
+	}
+	return "SCR_CACHE_SIZE"
+}
+
 // Optional is the value of a field that a line may omit.
 type Optional[T any] struct {
 	Value T

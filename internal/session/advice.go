@@ -8,47 +8,35 @@ package session
 // stop.
 func (s *Session) NeedCheckpoint() (yes bool, err error) {
 	err = s.call("NeedCheckpoint", func() error {
-		yes, err = s.needCheckpoint()
-		return err
+		if s.state == finished {
+			return s.state.expect("NeedCheckpoint", idle)
+		}
+		var poll bool
+		if yes, poll = s.advisor.Need(s.flusher.PollDue); poll && !s.state.open() {
+			return s.requests.poll()
+		}
+		return nil
 	})
 	return yes && err == nil, err
-}
-
-func (s *Session) needCheckpoint() (bool, error) {
-	if s.state == finished {
-		return false, s.state.expect("NeedCheckpoint", idle)
-	}
-	need, poll := s.advisor.Need(s.flusher.PollDue)
-	var err error
-	if poll && !s.state.open() {
-		err = s.poll()
-	}
-	return need && err == nil, err
 }
 
 // ShouldExit reports whether the job should stop now, because a user has asked for it
 // with scr_halt, or because the allocation ends soon.
 func (s *Session) ShouldExit() (yes bool, err error) {
 	err = s.call("ShouldExit", func() error {
-		yes, err = s.shouldExit()
-		return err
+		if s.state == finished {
+			return s.state.expect("ShouldExit", idle)
+		}
+		reason := s.advisor.Stop()
+		if yes = reason != ""; yes {
+			s.log.WarnJobOnce("the program is told to stop: %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
+		}
+		if !s.state.open() {
+			return s.requests.poll()
+		}
+		return nil
 	})
 	return yes && err == nil, err
-}
-
-func (s *Session) shouldExit() (bool, error) {
-	if s.state == finished {
-		return false, s.state.expect("ShouldExit", idle)
-	}
-	reason := s.advisor.Stop()
-	if reason != "" {
-		s.log.WarnJobOnce("the program is told to stop: %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
-	}
-	var err error
-	if !s.state.open() {
-		err = s.poll()
-	}
-	return reason != "", err
 }
 
 // Due reports, on rank 0, whether NeedCheckpoint would say yes, or has other work to do: a caller

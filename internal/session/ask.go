@@ -31,7 +31,7 @@ func (s *Session) RestartFrom(reference string, seq int) error {
 		}
 		for _, c := range list {
 			if c.Seq == seq && c.Problem == "" {
-				return s.askLoop(migration.Request{Restart: c.Name})
+				return askLoop(s.prefix.Dir, migration.Request{Restart: c.Name})
 			}
 		}
 		return fmt.Errorf("%s has no checkpoint %d from which the job can be restarted", reference, seq)
@@ -59,7 +59,7 @@ func (s *Session) Migrate(to []Destination) error {
 		if err != nil {
 			return err
 		}
-		return s.askLoop(migration.Request{Wish: w})
+		return askLoop(s.prefix.Dir, migration.Request{Wish: w})
 	})
 }
 
@@ -85,11 +85,12 @@ func wish(to []Destination, hosts []string) (w recovery.Wish, err error) {
 	return w, nil
 }
 
-func (s *Session) askLoop(r migration.Request) error {
-	if !request.Restarts(s.prefix.Dir) {
+// askLoop asks the scr_run that runs the job in a prefix directory.
+func askLoop(dir string, r migration.Request) error {
+	if !request.Restarts(dir) {
 		return ErrNoLoop
 	}
-	_, err := migration.Ask(s.prefix.Dir, r)
+	_, err := migration.Ask(dir, r)
 	return err
 }
 

@@ -340,7 +340,7 @@ func TestEncode_Request(t *testing.T) {
 	behind(t, func(t *testing.T, c *cluster) {
 		c.job(four, func(s *Session, rank int) error {
 			return errors.Join(c.asksFor(s, rank, request.Wish{}), checkpoint(s, rank, 1), c.reaches(s, rank, 1, request.InCache),
-				s.flusher.Settle(), s.poll(), c.reaches(s, rank, 1, request.Finished))
+				s.flusher.Settle(), s.requests.poll(), c.reaches(s, rank, 1, request.Finished))
 		})
 	})
 }

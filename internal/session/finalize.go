@@ -3,14 +3,21 @@ package session
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/mpi/buffer"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/node/remains"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
+	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -18,42 +25,26 @@ import (
 // directory yet, and the newest checkpoint, unless flushing is turned off. If the program
 // has begun a restart or a dataset and not completed it, Finalize deletes the dataset and
 // returns a *StateError.
-func (s *Session) Finalize() error { return s.call("Finalize", s.finalize) }
-
-func (s *Session) finalize() error {
-	if s.state == finished {
-		return s.state.expect("Finalize", idle)
-	}
-	if !s.state.open() {
-		s.computed()
-	}
-	var unfinished error
-	if s.state != idle {
-		unfinished = s.state.expect("Finalize", idle)
-		s.abandon(unfinished)
-	}
-	s.advisor.Sum()
-	err := s.end(s.advisor.Finalized, unfinished == nil)
-	return errors.Join(unfinished, returned(err))
-}
-
-// abandon ends the restart or the dataset that was begun and not completed. Files that
-// the program wrote directly to the prefix directory stay there, and the index lists
-// their dataset as incomplete.
-func (s *Session) abandon(why error) {
-	o := s.output
-	s.state, s.output = idle, nil
-	if o == nil {
-		s.events.Result(eventlog.RestartSuccess, eventlog.RestartFail, s.restart.Offered().Dataset, s.began, why)
-		return
-	}
-	o.silence.end()
-	if o.cached != nil {
-		_ = s.cache.Complete(o.cached, why) // returns why, or the error of a rank that could not delete the dataset
-	}
-	s.advisor.Failed(o.ID(), why)
-	types := writingEventsOf(o.Dataset)
-	s.events.Result(types.end, types.fail, o.Dataset, o.began, why)
+func (s *Session) Finalize() error {
+	return s.call("Finalize", func() error {
+		if s.state == finished {
+			return s.state.expect("Finalize", idle)
+		}
+		unfinished := s.state.expect("Finalize", idle)
+		switch {
+		case s.state.open():
+			s.writer.abandon(unfinished)
+		case s.state == restarting:
+			s.events.computed()
+			s.reader.abandon(unfinished)
+		default:
+			s.events.computed()
+		}
+		s.state = idle
+		s.advisor.Sum()
+		err := s.end(s.advisor.Finalized, unfinished == nil)
+		return errors.Join(unfinished, returned(err))
+	})
 }
 
 // haltIfAsked ends the session, and returns ErrHalted, if SCR_HALT_EXIT=1 and there is a
@@ -85,12 +76,13 @@ func (s *Session) end(record func() error, finalized bool) error {
 		return record()
 	})
 	s.events.Result(eventlog.FinalizeEnd, eventlog.FinalizeFail, dataset.Dataset{}, start, flushed)
-	s.settle()
+	s.requests.settle()
 	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished
 	closed := mpi.Agree(s.world, s.cache.Close())
 	if finalized && flushed == nil && recorded == nil && closed == nil {
-		s.leaveCache()
+		l := leftovers{&s.common, s.cache, s.protection.stores}
+		l.leave()
 	}
 	s.free()
 	return cmp.Or(flushed, recorded, closed)
@@ -113,4 +105,87 @@ func (s *Session) free() {
 		s.world.Free()
 	}
 	buffer.Release()
+}
+
+// leftovers are what stays in the caches of the nodes when the program has called Finalize.
+type leftovers struct {
+	*common
+	cache  *cache.Cache
+	stores []*reddesc.Store
+}
+
+// leave says what stays on the nodes when the program has called Finalize, or removes it
+// with SCR_CACHE_KEEP=0. The cache is closed on all ranks. It is no error if something cannot
+// be removed. It is collective.
+func (l *leftovers) leave() {
+	if l.config.CacheKeep {
+		l.say()
+		return
+	}
+	first := l.cache.Config.Node.Rank() == 0
+	control := l.cache.ControlDir()
+	var left remains.Job
+	var why error
+	if first {
+		why = l.endMover(control)
+		var stores []string
+		for _, store := range l.stores {
+			if !store.Shared {
+				stores = append(stores, filepath.Join(store.Base, l.config.UserName, filepath.Base(control)))
+			}
+		}
+		if left = remains.At(control, stores...); why == nil && left.Needed() != "" {
+			why = errors.New(left.Needed())
+		}
+	}
+	// The caches of all nodes stay if that of one is needed.
+	why = mpi.Agree(l.world, why)
+	if why == nil {
+		if first {
+			why = errors.Join(left.Remove(false), left.RemoveShared())
+		}
+		why = mpi.Agree(l.world, why)
+	}
+	if why != nil {
+		l.log.WarnJob("the caches stay on the nodes, in spite of SCR_CACHE_KEEP=0: %v", why)
+		return
+	}
+	l.log.Info("the caches of the nodes are removed, since SCR_CACHE_KEEP=0")
+}
+
+// say names the datasets that stay in the caches of the nodes. They take memory, if the caches are there, so that counts as a warning.
+func (l *leftovers) say() {
+	var names []string
+	tell, where := l.log.Info, "in the caches of the nodes"
+	for _, c := range l.cache.List() {
+		names = append(names, c.Name())
+		if cache.InMemory(c.Desc.Store) {
+			tell, where = l.log.WarnJob, "in the memory of the nodes ("+c.Desc.Store+")"
+		}
+	}
+	verb := "stay"
+	if len(names) == 1 {
+		verb = "stays"
+	}
+	if len(names) > 0 {
+		tell("%s %s %s, for the next run on them; scr_clean --jobid %s on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize",
+			strings.Join(names, ", "), verb, where, l.config.JobID)
+	}
+}
+
+// endMover waits until scr_transfer, which was told to end, has ended. It is an error if it
+// will not: scr_run's stays for the next run, and after SCR_FLUSH_POSTSTAGE it still copies.
+func (l *leftovers) endMover(control string) error {
+	path := filepath.Join(control, mover.LockName)
+	switch {
+	case !lock.Held(path):
+		return nil
+	case mover.Stays(control):
+		return fmt.Errorf("%s, scr_transfer, stays for the next run; scr_clean removes them when the job is over", lock.Holder(path))
+	case l.config.FlushPoststage:
+		return fmt.Errorf("%s copies files to the prefix directory; scr_clean removes them afterwards", lock.Holder(path))
+	}
+	held, err := lock.Wait(path)
+	held.Release()
+	return err
 }

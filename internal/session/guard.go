@@ -11,10 +11,7 @@ type job struct {
 	ranks  mpi.Revocable
 	over   error   // what all calls return after a rank has given up; nil until then
 	faults faults  // nil but in tests
-	pause  func()  // nil but in tests, see Options
 	given  Options // to Init, for Recover
-	gate   func() bool
-	waits  bool // at the gate, see Gate
 }
 
 // faults lets tests inject panics into a session.
@@ -30,6 +27,16 @@ var builtIn faults
 
 // call runs f for a collective call of the program.
 func (s *Session) call(name string, f func() error) error { return s.guard(mpi.Guard, name, f) }
+
+// callIn runs f for a collective call that is possible in one state only.
+func (s *Session) callIn(want state, name string, f func() error) error {
+	return s.call(name, func() error {
+		if err := s.state.expect(name, want); err != nil {
+			return err
+		}
+		return f()
+	})
+}
 
 // local runs f for a call of the program that is not collective.
 func (s *Session) local(name string, f func() error) error { return s.guard(mpi.GuardLocal, name, f) }
@@ -59,10 +66,10 @@ func (s *Session) guard(with func(mpi.Revocable, func() error) error, name strin
 // stop ends the session's work in this process after a rank has given up. It leaves files
 // on disk in the state in which they would be if the job had been killed.
 func (s *Session) stop() {
-	if s.output != nil {
-		s.output.silence.end()
+	if s.writer.output != nil {
+		s.writer.output.silence.end()
 	}
-	s.state, s.output = finished, nil
+	s.state, s.writer.output = finished, nil
 	// A panic may have left any of these in a state in which closing it panics too.
 	for _, end := range []func(){
 		func() {

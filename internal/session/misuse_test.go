@@ -166,7 +166,7 @@ func TestRoute_WaysToTheSameFile(t *testing.T) {
 			}
 			for _, way := range ways {
 				path, err := s.Route(way)
-				if want := c.cached("a", s.output.ID(), "dir/file"); err != nil || path != want {
+				if want := c.cached("a", s.writer.output.ID(), "dir/file"); err != nil || path != want {
 					return fmt.Errorf("%s: %s, %v", way, path, err)
 				}
 				if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -6,23 +6,17 @@ import (
 
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
-	"github.com/goscr/goscr/internal/prefix/snapshot"
 	"github.com/goscr/goscr/mpi"
 )
 
 // numbers has the numbers of the newest dataset, from which those of the next one follow, and its history.
-// All but asked, latest and facts are the same on all ranks.
+// All but latest are the same on all ranks.
 type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint counts    // number of the newest checkpoint of each series
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
 	history    int64     // of the next dataset, if the run continues from a checkpoint, or has begun a dataset
-	goesOn     bool      // the run continues from a checkpoint, which is offered, accepted or chosen
-	asked      bool      // the program has asked for a checkpoint; Route asks on the caller only
-	ended      int       // how many datasets the program has ended in this run, completed or not
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
-
-	facts *snapshot.Stored // what is recorded with each checkpoint, on rank 0; nil if nothing is
 }
 
 // counts has a number for each series; those that it lacks are 0.
@@ -40,7 +34,7 @@ func (c *counts) set(series string, n int) {
 func (n *numbers) continueFrom(d dataset.Dataset) {
 	n.id = max(n.id, d.ID())
 	n.checkpoint.set(d.Series(), d.Checkpoint())
-	n.history, n.goesOn = d.History(), true
+	n.history = d.History()
 }
 
 // timestamp returns the time to record as the beginning of a dataset. It always

@@ -35,7 +35,10 @@ func (r Series) Start(version int) error {
 		if r.Name == "" || version < 0 {
 			return &ArgumentError{fmt.Sprintf("version %d of a series %q: a series needs a name, and a version is at least 0", version, r.Name)}
 		}
-		return r.Session.start(call, r.Dataset(version), inSeries{r.Name, version}, Checkpoint, writing)
+		if err := r.Session.state.expect(call, idle); err != nil {
+			return err
+		}
+		return r.Session.start(r.Dataset(version), inSeries{r.Name, version}, Checkpoint, writing)
 	})
 }
 
@@ -58,21 +61,10 @@ func (r Series) Find(most int) (version int, ok bool, err error) {
 // find offers the newest checkpoint of the series of which wanted is true, if there is one. asked is the number on which wanted depends.
 func (r Series) find(call string, asked int, wanted func(version int) bool) error {
 	s := r.Session
-	if err := s.state.expect(call, idle); err != nil {
+	if err := s.state.expectNamed(s.world, call, r.Dataset(asked)); err != nil {
 		return err
 	}
-	if _, err := sameEverywhere(s.world, r.Dataset(asked), 0, false); err != nil {
-		return err
-	}
-	err := s.restart.FindIn(r.Name, wanted, s.started)
-	if !s.started { // else the run has a history, and numbers of its own, as in haveRestart
-		err = s.offerRestart(err)
-	}
-	if err != nil {
-		return err
-	}
-	s.numbers.asked = s.numbers.asked || s.restart.Offered() != nil
-	return nil
+	return s.reader.findIn(r.Name, wanted)
 }
 
 // StartRestart begins to restart from a version. Until CompleteRestart, Route returns the paths of its files.
@@ -86,8 +78,11 @@ func (r Series) StartRestart(version int) error {
 		if s.restart.Offered() == nil {
 			return mpi.OnRoot(s.world, func() error { return r.missing(version) })
 		}
-		_, err := s.startRestart()
-		return err
+		if _, err := s.reader.start(); err != nil {
+			return err
+		}
+		s.state = restarting
+		return nil
 	})
 }
 
@@ -139,7 +134,7 @@ func (r Series) Remove() error {
 	const call = "Remove"
 	s := r.Session
 	return s.call(call, func() error {
-		if err := s.checkNamed(call, r.Name); err != nil {
+		if err := s.state.expectNamed(s.world, call, r.Name); err != nil {
 			return err
 		}
 		if err := s.flusher.WaitAll(); err != nil {
@@ -159,7 +154,7 @@ func Fetches(s *Session) bool { return s.config.Restart != "NEVER" && s.config.F
 // Chosen returns the name of the dataset from which the user wants this run to restart, "" if there is none. It is the same on all
 // ranks, and not collective.
 func Chosen(s *Session) string {
-	if s.started {
+	if s.reader.started {
 		return ""
 	}
 	return s.restart.Current.Name
@@ -168,7 +163,7 @@ func Chosen(s *Session) string {
 // MayBegin returns an error if the user wants no run that starts from the beginning (SCR_RESTART=must), and this one has not
 // begun a dataset yet. It is collective.
 func MayBegin(s *Session) error {
-	if s.started {
+	if s.reader.started {
 		return nil
 	}
 	return s.call("FindVersion", func() error { return mustRestart(s.world, s.config) })
@@ -180,13 +175,7 @@ func RankOf(s *Session) int { return s.world.Rank() }
 // Wait waits until nothing is being protected or flushed in the background. It returns an error if the newest dataset should be in the
 // prefix directory, and could not be flushed. It is collective.
 func Wait(s *Session) error {
-	const call = "Wait"
-	return s.call(call, func() error {
-		if err := s.state.expect(call, idle); err != nil {
-			return err
-		}
-		return s.flusher.WaitAll()
-	})
+	return s.callIn(idle, "Wait", func() error { return s.flusher.WaitAll() })
 }
 
 // FromRoot returns on all ranks what f returns on rank 0. It is collective.

@@ -1,6 +1,50 @@
 package session
 
-import "github.com/goscr/goscr/internal/config"
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/goscr/goscr/internal/config"
+)
+
+// Options change how Init begins a session. The zero value serves most
+// programs.
+type Options struct {
+	Settings *Settings
+	// Environ looks up environment variables. If it is nil, that of Settings is used, or
+	// else os.LookupEnv.
+	Environ func(name string) (string, bool)
+	// Log receives the messages of the library; if it is nil they go to os.Stderr.
+	Log io.Writer
+
+	// Warnings are lines of the caller about the settings, which rank 0 logs.
+	Warnings []string
+
+	// Gate reports whether the caller waits for a debugger after a checkpoint if Session.Gate says
+	// so; nil: it does not. scr_checkpoint --attach stops the processes else.
+	Gate func() bool
+
+	// Exclusive says that world is an mpi.Revocable which the caller does not use while a method of the session
+	// runs, and frees after the session. The session then uses it itself: a copy would take all ranks time to make.
+	Exclusive bool
+
+	launch func(control string) error // for tests: see flush.Config
+	pause  func()                     // for tests: stops the process; nil: by SIGSTOP
+	booted time.Time                  // for tests: see cache.Config
+	faults faults                     // for tests
+}
+
+// environ returns the function with which a session looks up environment variables.
+func (o Options) environ() func(name string) (string, bool) {
+	switch {
+	case o.Environ != nil:
+		return o.Environ
+	case o.Settings != nil && o.Settings.Environ != nil:
+		return o.Settings.Environ
+	}
+	return os.LookupEnv
+}
 
 // Settings are parameters that a program sets before Init. The environment and the user's
 // configuration file take precedence over them. The zero value is empty and ready for use,

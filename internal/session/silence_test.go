@@ -76,10 +76,10 @@ func TestSilence_Ends(t *testing.T) {
 		if err := s.StartOutput(name(1), Checkpoint); err != nil {
 			return err
 		}
-		first := s.output.silence
+		first := s.writer.output.silence
 		err := s.CompleteOutput(true)
 		err = errors.Join(err, s.StartOutput(name(2), Checkpoint))
-		second := s.output.silence
+		second := s.writer.output.silence
 		_ = s.Finalize() // an error: the dataset is not complete
 		if rank == 0 && !(first.ended && second.ended) {
 			err = errors.Join(err, errors.New("it continues"))

@@ -100,6 +100,15 @@ func (s state) expect(call string, want state) error {
 	return s.misplaced(call, states[s].advice)
 }
 
+// expectNamed is expect for a call, possible when idle, to which all ranks must give the same name. It is collective.
+func (s state) expectNamed(world mpi.Comm, call, name string) error {
+	if err := s.expect(call, idle); err != nil {
+		return err
+	}
+	_, err := sameEverywhere(world, name, 0, false)
+	return err
+}
+
 func (s state) misplaced(call string, advice Advice) error {
 	return &StateError{call, states[s].name, advice}
 }
