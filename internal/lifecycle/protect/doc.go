@@ -29,7 +29,7 @@
 //     (Room.worth). Room.Leaving waits for the protection if that checkpoint would leave, and
 //     says so. With SCR_CACHE_SIZE=2 that is in the next Start; with 3 in the next Complete. With 1
 //     there would be none: a warning, and Complete encodes. Datasets of earlier runs that are not used
-//     stay until a checkpoint of this run is protected (Session.protected).
+//     stay until a checkpoint of this run is protected (writer.protected).
 //  6. Who waits. A flush for which the program waits, SCR_Finalize, a job that is to stop, and 5. If a
 //     thread has done less than Share when all ranks wait, and uses TCP, all threads end, and the call
 //     protects the dataset from the beginning over the program's MPI (takeOver). Copies do not wait for
