@@ -994,7 +994,7 @@ int MPI_Request_free(MPI_Request *r)
     {                                                                                       \
         look();                                                                             \
         refuse;                                                                             \
-        goscr_unknown = "the program has called MPI_" #name ", whose messages are not counted (those of MPI 3's calls are)"; \
+        goscr_unknown = "the program has called MPI_" #name ", whose messages are not counted (use calls of MPI 3 instead)"; \
         return PMPI_##name arguments;                                                       \
     }
 #define LARGE_SEND(name)                                                                                                    \
@@ -1052,7 +1052,7 @@ static const char *volatile window_call;
 int goscr_has_window(char why[GOSCR_WHY_SIZE])
 {
     if (windows > 0)
-        snprintf(why, GOSCR_WHY_SIZE, "the program has made a window by %s, into which others put what no checkpoint has, and has not freed it",
+        snprintf(why, GOSCR_WHY_SIZE, "the program has made a window by %s, and no checkpoint has what others put into it (free it before a checkpoint)",
                  window_call);
     return windows > 0;
 }

@@ -269,17 +269,41 @@ static void wait_for_all(MPI_Comm comm)
         goscr_pause_after(++tests);
 }
 
+static __thread struct space *in_space __attribute__((tls_model("initial-exec"))); /* the call is over this; NULL: not in one */
+
 void goscr_goes_in(MPI_Comm comm)
 {
     struct space *s = comm != MPI_COMM_NULL ? goscr_space(comm) : NULL;
 
     if (goscr_ours)
         goscr_function_calls = 1;
+    in_space = goscr_ours ? NULL : s;
+    if (in_space != NULL)
+        __atomic_fetch_add(&s->inside, 1, __ATOMIC_RELAXED);
     if (s != NULL)
         __atomic_fetch_add(&s->blocking, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&goscr_inside, 1, __ATOMIC_RELAXED);
     if (goscr_lends && !goscr_ours && s != NULL && !s->foreign)
         wait_for_all(comm);
+}
+
+void goscr_comes_out(void)
+{
+    if (in_space != NULL)
+        __atomic_fetch_sub(&in_space->inside, 1, __ATOMIC_RELAXED);
+    in_space = NULL;
+    __atomic_fetch_sub(&goscr_inside, 1, __ATOMIC_RELAXED);
+}
+
+void goscr_note_inside(int saved)
+{
+    struct space *s;
+
+    goscr_quiet_lock();
+    goscr_everybody.saved_inside = saved ? __atomic_load_n(&goscr_everybody.inside, __ATOMIC_RELAXED) : 0;
+    for (s = goscr_spaces; s != NULL; s = s->next)
+        s->saved_inside = saved ? __atomic_load_n(&s->inside, __ATOMIC_RELAXED) : 0;
+    goscr_quiet_unlock();
 }
 
 int goscr_within(const struct space *s, const char *in)

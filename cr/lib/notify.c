@@ -91,6 +91,7 @@ static int begin_thread(pthread_t *t, void *(*function)(void *), void *argument)
 static void completed(void)
 {
     goscr_snapshot_done();
+    goscr_note_inside(0);
     goscr_open_gate();
 }
 
@@ -112,11 +113,18 @@ static void *run(void *argument)
     goscr_ours = 1;
     result = c->checkpoint != NULL ? c->checkpoint(&c->command) : c->go_on();
     pthread_mutex_lock(&goscr_lock);
-    if (c->checkpoint != NULL && !c->given_up)
+    if (c->checkpoint != NULL && !c->given_up) {
         goscr_close_gate(); /* what the program does from now on is not saved */
+        goscr_note_inside(1);
+    }
     c->result = result;
     c->returned = 1;
     if (c->given_up) {
+        if (c->checkpoint != NULL && functions->go_on != NULL) { /* it has not been called: see limited_go_on */
+            pthread_mutex_unlock(&goscr_lock);
+            functions->go_on();
+            pthread_mutex_lock(&goscr_lock);
+        }
         goscr_now.hanging--;
         free(c);
     }

@@ -390,7 +390,10 @@ static uint64_t missing(const uint64_t *promised)
 }
 
 /* How many collective operations this rank has begun over a communicator. */
-static uint64_t begun_of(const struct space *s, int blocking) { return s->begun + (blocking ? s->blocking : 0); }
+static uint64_t begun_of(const struct space *s, enum goscr_which which)
+{
+    return s->begun + (which != GOSCR_NONBLOCKING ? s->blocking : 0) - (which == GOSCR_SAVED ? (uint64_t)s->saved_inside : 0);
+}
 
 /*
  * What a rank adds to a sum that is 0 if all ranks of each communicator have begun as many
@@ -398,7 +401,7 @@ static uint64_t begun_of(const struct space *s, int blocking) { return s->begun 
  */
 static uint64_t begun(const struct space *s, const char *in)
 {
-    uint64_t n = begun_of(s, 1);
+    uint64_t n = begun_of(s, GOSCR_ALL);
     uint64_t h = ((uint64_t)s->id ^ (n * UINT64_C(0x9e3779b97f4a7c15))) * UINT64_C(0xbf58476d1ce4e5b9);
 
     if (n == 0 || !goscr_within(s, in))
@@ -442,7 +445,7 @@ static int part_begun(const char *call, MPI_Comm over, const struct space *all, 
 }
 
 /* Those of this rank, MPI_COMM_WORLD first; the caller frees them.  Under the lock. */
-static struct begun *begun_here(int blocking, int *n)
+static struct begun *begun_here(enum goscr_which which, int *n)
 {
     const struct space *s;
     struct begun *list;
@@ -454,13 +457,13 @@ static struct begun *begun_here(int blocking, int *n)
     if (list == NULL)
         return NULL;
     list[0].space = goscr_everybody.id;
-    list[0].n = begun_of(&goscr_everybody, blocking);
+    list[0].n = begun_of(&goscr_everybody, which);
     memcpy(list + 1, goscr_old, sizeof *list * (size_t)goscr_old_n);
     *n = 1 + goscr_old_n;
     for (s = goscr_spaces; s != NULL; s = s->next)
         if (!s->foreign) {
             list[*n].space = s->id;
-            list[(*n)++].n = begun_of(s, blocking);
+            list[(*n)++].n = begun_of(s, which);
         }
     return list;
 }
@@ -481,13 +484,13 @@ static void set_target(struct space *s, const struct begun *list, int n)
     s->target = low < n && list[low].space == s->id ? list[low].n : 0;
 }
 
-static int any_is_less(int blocking)
+static int any_is_less(enum goscr_which which)
 {
     const struct space *s;
-    int less = begun_of(&goscr_everybody, blocking) < goscr_everybody.target;
+    int less = begun_of(&goscr_everybody, which) < goscr_everybody.target;
 
     for (s = goscr_spaces; s != NULL && !less; s = s->next)
-        less = begun_of(s, blocking) < s->target;
+        less = begun_of(s, which) < s->target;
     return less;
 }
 
@@ -496,7 +499,7 @@ int goscr_is_behind(void)
     int behind;
 
     goscr_quiet_lock();
-    behind = any_is_less(1);
+    behind = any_is_less(GOSCR_ALL);
     goscr_quiet_unlock();
     return behind;
 }
@@ -511,14 +514,14 @@ int goscr_has_open(void)
     return n > 0;
 }
 
-int goscr_targets(MPI_Comm over, int blocking, int *behind)
+int goscr_targets(MPI_Comm over, enum goscr_which which, int *behind)
 {
     struct begun *list;
     struct space *s;
     int n = 0, failed;
 
     goscr_quiet_lock();
-    list = begun_here(blocking, &n);
+    list = begun_here(which, &n);
     goscr_quiet_unlock();
     failed = goscr_most(over, list, &n); /* without the lock: the program may be on its way */
     if (failed) {
@@ -531,7 +534,7 @@ int goscr_targets(MPI_Comm over, int blocking, int *behind)
     set_target(&goscr_everybody, list, n);
     for (s = goscr_spaces; s != NULL; s = s->next)
         set_target(s, list, n);
-    *behind = any_is_less(blocking);
+    *behind = any_is_less(which);
     goscr_quiet_unlock();
     free(list);
     return 0;
@@ -544,32 +547,49 @@ void goscr_are_together(void)
     goscr_quiet_unlock();
 }
 
+/* The first rank that has begun fewer than another; goscr_size: none has.  Collective.  Returns 0, or 1 after an error. */
+static int first_behind(MPI_Comm over, enum goscr_which which, int *first)
+{
+    int behind = 0, own;
+
+    if (goscr_targets(over, which, &behind) != 0) /* on all ranks */
+        return 1;
+    own = behind ? goscr_rank : goscr_size;
+    return PMPI_Allreduce(&own, first, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS;
+}
+
 /*
  * Whether the ranks are saved at different collective operations, and nobody has cared for that: functions that
- * communicate bring their ranks to the same step themselves.  Then the first rank that has begun fewer says so.  Collective.
+ * communicate bring their ranks to the same step themselves.  Then the first rank that has begun fewer says so.  A rank
+ * that was saved within a blocking one repeats it after a restart, so no other may have completed it.  Collective.
  */
 static int are_apart(MPI_Comm over, const char *call)
 {
     char why[300];
-    int behind = 0, failed, own, first, calls = goscr_function_calls, any = 0;
+    int failed, first, calls = goscr_function_calls, any = 0, within = 0;
 
     if (PMPI_Allreduce(&calls, &any, 1, MPI_INT, MPI_MAX, over) != MPI_SUCCESS)
         return 1;
-    failed = goscr_targets(over, !any, &behind);
-    if (failed) { /* on all ranks */
+    failed = first_behind(over, any ? GOSCR_NONBLOCKING : GOSCR_ALL, &first);
+    if (!failed && first == goscr_size && !any && goscr_notify_polled == GOSCR_BESIDE) {
+        failed = first_behind(over, GOSCR_SAVED, &first);
+        within = 1;
+    }
+    if (failed) {
         keep(call, "the ranks cannot compare their collective operations");
         return 1;
     }
-    own = behind ? goscr_rank : goscr_size;
-    if (PMPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS)
-        return 1;
     if (first == goscr_size) {
         goscr_are_together();
         return 0;
     }
-    snprintf(why, sizeof why, "rank %d has begun fewer collective operations than others: the ranks were saved at different steps; %s", first,
-             goscr_notify_polled == GOSCR_IN_CALLS ? "if several threads of the program call MPI, the functions have to bring the ranks together by messages"
-                                                   : "with SCR_CR_THREAD=0 they are not, or the functions bring them together by messages");
+    if (within)
+        snprintf(why, sizeof why, "rank %d was saved within a blocking collective operation that other ranks have completed: call such "
+                 "operations with the lock that the function takes, or set SCR_CR_THREAD=0", first);
+    else
+        snprintf(why, sizeof why, "rank %d has begun fewer collective operations than others: the ranks were saved at different steps; %s", first,
+                 goscr_notify_polled == GOSCR_IN_CALLS ? "if several threads of the program call MPI, the functions have to bring the ranks together by messages"
+                                                       : "ask again, set SCR_CR_THREAD=0, or let the functions bring the ranks together by messages");
     keep(call, why);
     if (first == goscr_rank)
         fprintf(stderr, "SCR: %s: %s\n", call, why);

@@ -67,6 +67,8 @@ struct space {
     uint64_t begun;      /* nonblocking collective operations, by this rank */
     uint64_t blocking;   /* the others */
     uint64_t target;     /* to how many of both this rank has to come before it can be saved */
+    int inside;          /* threads of the program that are in a blocking one */
+    int saved_inside;    /* ... when the program's function had saved it */
     int users;           /* its handle, requests, calls that wait */
     struct space *next;
 };
@@ -107,7 +109,10 @@ extern volatile int goscr_inside;
 extern volatile int goscr_function_calls; /* a function of the program has sent, or begun a collective operation, itself */
 void goscr_goes_in(MPI_Comm comm);
 
-static inline void goscr_comes_out(void) { __atomic_fetch_sub(&goscr_inside, 1, __ATOMIC_RELAXED); }
+void goscr_comes_out(void);
+
+/* Notes which blocking collective operations the program, which has just been saved, is in; or that it is in none. */
+void goscr_note_inside(int saved);
 
 /* How many collective operations a rank has begun, over a communicator by its id; and of those that it has freed since the
  * ranks were together: others may be behind. */
@@ -329,10 +334,15 @@ int goscr_quiet_ready(int has);
 
 /*
  * How many collective operations each rank has to begin, for all to have begun as many: the most that any rank has.
- * `*behind`: whether this rank has begun fewer.  `blocking`: blocking ones, too.  Collective over `over`, a communicator
- * of all ranks.  Returns 0, or 1 after an error.
+ * `*behind`: whether this rank has begun fewer.  Collective over `over`, a communicator of all ranks.  Returns 0, or 1
+ * after an error.
  */
-int goscr_targets(MPI_Comm over, int blocking, int *behind);
+enum goscr_which {
+    GOSCR_NONBLOCKING, /* only these */
+    GOSCR_ALL,         /* blocking ones, too */
+    GOSCR_SAVED        /* ... but not those within which the program was saved: it will repeat them */
+};
+int goscr_targets(MPI_Comm over, enum goscr_which which, int *behind);
 int goscr_is_behind(void);
 int goscr_has_open(void); /* whether this rank has begun one and not seen that it is complete, or has a matched message */
 void goscr_are_together(void); /* no rank is behind */

@@ -229,7 +229,7 @@ int goscr_come_together(void)
     for (round = 0;; round++) {
         own.state = come(&patience);
         goscr_by_mpi_thread(drain, NULL); /* a send that another rank has to complete may wait for this */
-        if (goscr_targets(goscr_orders, 1, &own.behind) != 0)
+        if (goscr_targets(goscr_orders, GOSCR_ALL, &own.behind) != 0)
             own.state = LATE;
         goscr_by_mpi_thread(find_open, &own.open);
         pthread_mutex_lock(&goscr_lock);

@@ -167,6 +167,14 @@ for thread in $(divided 1 0 MPI); do
         touch "$WORK/end"
         ends
         is "... and the program ends" ended
+        is "... whose continue function has been called after that" same "2 continues" "$(grep continues "$WORK/out")"
+        rm -f "$WORK/release"* "$WORK/end"
+        in_background 1 bcast
+        is "$where: ranks are saved within a collective call that another has completed" fails_with "was saved within a blocking collective operation"
+        is "... the next request succeeds" within 300 ask
+        touch "$WORK/end"
+        ends
+        is "... and the program ends" ended
         vars=("${base[@]}")
     else
         vars=("${base[@]}" "${limited[@]}")

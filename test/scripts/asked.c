@@ -1,13 +1,14 @@
 /*
  * A program that writes no checkpoint by itself (44-inside.sh): its three functions are called when somebody asks for one.
  *
- *     asked CALLS [hang|fail|inside|last|scr]   ends when each rank was saved that often; with the variable END
+ *     asked CALLS [hang|fail|inside|last|scr|bcast]   ends when each rank was saved that often; with the variable END
  *                                      when that file exists.  In the first call the
  *                                      function of the last rank fails, or hangs until the file RELEASE
  *                                      exists.  inside, last: until then rank 0, or the last one, is in a collective
  *                                      call that libscr_cr.so does not see, and the others call MPI and not this.
  *                                      scr: it calls SCR in each step, so one rank may wait within SCR for those that a
- *                                      request has stopped in a call of MPI.  Else it calls nothing of SCR
+ *                                      request has stopped in a call of MPI.  Else it calls nothing of SCR.
+ *                                      bcast: the others are saved within an MPI_Bcast, which rank 0 calls before it is saved
  *
  * At the end it computes everything again, in one process, and says whether it was right.
  */
@@ -27,6 +28,7 @@
 static int called, misbehaves;
 static char mode;
 static pthread_t main_thread;
+static volatile int may_send, has_sent, continues;
 
 int opal_crs_self_user_checkpoint(char **restart_cmd);
 int opal_crs_self_user_continue(void);
@@ -38,9 +40,47 @@ static void say(const char *what)
     fflush(stdout);
 }
 
+static const char *saved_file(int of)
+{
+    static char path[4096];
+
+    snprintf(path, sizeof path, "%s.%d", getenv("RELEASE"), of);
+    return path;
+}
+
+/* Rank 0 is saved when it has sent, and when the functions of the others have returned: nothing shows the last moment of that. */
+static void send_first(void)
+{
+    int i;
+
+    if (rank > 0) {
+        fclose(fopen(saved_file(rank), "w"));
+        return;
+    }
+    for (i = 1; i < size; i++)
+        while (access(saved_file(i), F_OK) != 0)
+            usleep(1000);
+    usleep(500000);
+    may_send = 1;
+    while (!has_sent)
+        usleep(1000);
+}
+
+static void broadcast(void)
+{
+    int value = rank;
+
+    while (rank == 0 && !may_send)
+        usleep(1000);
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    has_sent = 1;
+    while (!continues)
+        usleep(1000);
+}
+
 int opal_crs_self_user_checkpoint(char **restart_cmd)
 {
-    int wrong = save(), times;
+    int wrong = mode == 'b' && called == 0 ? 0 : save(), times; /* save calls MPI: the functions care for the steps themselves */
 
     (void)restart_cmd;
     pthread_mutex_lock(&lock);
@@ -48,6 +88,8 @@ int opal_crs_self_user_checkpoint(char **restart_cmd)
     pthread_mutex_unlock(&lock);
     if (getenv("SCR_CR_THREAD") != NULL && !pthread_equal(pthread_self(), main_thread))
         say("is not called by the thread of the program");
+    if (mode == 'b' && times == 1)
+        send_first();
     if (misbehaves && times == 1 && mode == 'f')
         return 7;
     if (misbehaves && times == 1 && mode == 'h')
@@ -58,6 +100,9 @@ int opal_crs_self_user_checkpoint(char **restart_cmd)
 
 int opal_crs_self_user_continue(void)
 {
+    continues = 1;
+    if (misbehaves && called == 1 && mode == 'h')
+        say("continues");
     return mode == 'f' && called == 1 ? 4 : 0; /* after a checkpoint that has failed already */
 }
 
@@ -116,6 +161,8 @@ int main(int argc, char **argv)
     misbehaves = rank == size - 1 && mode != '-';
     if (mode == 'i' || mode == 'l')
         wait_inside(mode == 'i' ? 0 : size - 1);
+    if (mode == 'b')
+        broadcast();
     while (all_called() < calls) {
         if (mode == 's')
             SCR_Need_checkpoint(&need);

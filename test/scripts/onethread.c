@@ -74,7 +74,7 @@ CHECKED(MPI_Mrecv, (void *b, int n, MPI_Datatype t, MPI_Message *m, MPI_Status *
 CHECKED(MPI_Sendrecv, (const void *s, int n, MPI_Datatype t, int to, int tag, void *r, int m, MPI_Datatype u, int from, int other, MPI_Comm c, MPI_Status *st),
         (s, n, t, to, tag, r, m, u, from, other, c, st))
 
-/* The ranks vote by the minimum of one number, right after the sum of three (cr/lib/together.c). */
+/* The ranks vote by the minimum of one int, right after the sum of three (cr/lib/together.c); libscr sends no int. */
 int PMPI_Iallreduce(const void *s, void *v, int n, MPI_Datatype t, MPI_Op op, MPI_Comm c, MPI_Request *r)
 {
     static int (*f)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *);
@@ -86,12 +86,12 @@ int PMPI_Iallreduce(const void *s, void *v, int n, MPI_Datatype t, MPI_Op op, MP
     if (f == NULL)
         find("PMPI_Iallreduce", &f, sizeof f);
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (until != NULL && rank == 1 && !held && after_sum && n == 1 && op == MPI_MIN) {
+    if (until != NULL && rank == 1 && !held && after_sum && n == 1 && t == MPI_INT && op == MPI_MIN) {
         held = 1;
         fprintf(stderr, "rank 1 is held before it votes\n");
         while (access(until, F_OK) != 0)
             usleep(1000);
     }
-    after_sum = n == 3 && op == MPI_SUM;
+    after_sum = n == 3 && t == MPI_INT && op == MPI_SUM;
     return f(s, v, n, t, op, c, r);
 }
