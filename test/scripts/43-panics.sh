@@ -56,7 +56,7 @@ mapfile -t phases < <(divided \
     "Route: stay: SCR_Start_restart|SCR_Route_file|SCR_Complete_restart: Route" \
     "Complete: stay: SCR_Start_output|SCR_Complete_output: CompleteOutput redundancy.scheme.Encode" \
     "Complete: leave: SCR_Start_output|SCR_Complete_output: CompleteOutput redundancy.scheme.Encode" \
-    "flush: stay: SCR_Start_output|SCR_Complete_output: CompleteOutput prefix.(*Prefix).FinishFlush" \
+    "flush: stay: SCR_Start_output|SCR_Complete_output: CompleteOutput prefix.(*Flush).Finish" \
     "Have_restart: stay: SCR_Init|SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart: HaveRestart" \
     "Start_restart: stay: SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart: StartRestart" \
     "Complete_restart: stay: SCR_Start_restart|SCR_Complete_restart: CompleteRestart" \
@@ -82,4 +82,4 @@ while read -r call; do
     is "... and it was there" grep -q "rank 1 .*: internal error: injected in ${call%% *}" "$WORK/err"
     job "9 none"
     is "... and the next job continues" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
-done < <(divided NeedCheckpoint Route "CompleteOutput redundancy.scheme.Encode" "CompleteOutput prefix.(*Prefix).FinishFlush" CompleteRestart)
+done < <(divided NeedCheckpoint Route "CompleteOutput redundancy.scheme.Encode" "CompleteOutput prefix.(*Flush).Finish" CompleteRestart)
