@@ -277,9 +277,10 @@ void goscr_goes_in(MPI_Comm comm)
 
     if (goscr_ours)
         goscr_function_calls = 1;
-    in_space = goscr_ours ? NULL : s;
-    if (in_space != NULL)
+    if (in_space == NULL && s != NULL && !goscr_ours) { /* MPI may make such a call within another one */
+        in_space = s;
         __atomic_fetch_add(&s->inside, 1, __ATOMIC_RELAXED);
+    }
     if (s != NULL)
         __atomic_fetch_add(&s->blocking, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&goscr_inside, 1, __ATOMIC_RELAXED);

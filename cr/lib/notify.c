@@ -120,7 +120,7 @@ static void *run(void *argument)
     c->result = result;
     c->returned = 1;
     if (c->given_up) {
-        if (c->checkpoint != NULL && functions->go_on != NULL) { /* it has not been called: see limited_go_on */
+        if (c->checkpoint != NULL && functions->go_on != NULL) { /* limited_go_on does not */
             pthread_mutex_unlock(&goscr_lock);
             functions->go_on();
             pthread_mutex_lock(&goscr_lock);
@@ -132,6 +132,9 @@ static void *run(void *argument)
     pthread_mutex_unlock(&goscr_lock);
     return NULL;
 }
+
+/* The function that saves was given up, so run() calls the one that continues.  Only the server uses this. */
+static int continues_late;
 
 /* Calls one of the functions.  Returns its result, or GOSCR_CR_LATE. */
 static int call_limited(int (*checkpoint)(char **command), int (*go_on)(void), char **command)
@@ -160,13 +163,18 @@ static int call_limited(int (*checkpoint)(char **command), int (*go_on)(void), c
         free(c);
     } else {
         c->given_up = 1;
+        continues_late = continues_late || checkpoint != NULL;
         goscr_now.hanging++;
     }
     pthread_mutex_unlock(&goscr_lock);
     return result;
 }
 
-static int limited_checkpoint(char **command) { return call_limited(functions->checkpoint, NULL, command); }
+static int limited_checkpoint(char **command)
+{
+    continues_late = 0;
+    return call_limited(functions->checkpoint, NULL, command);
+}
 
 static int limited_go_on(void)
 {
@@ -175,8 +183,8 @@ static int limited_go_on(void)
     pthread_mutex_lock(&goscr_lock);
     hangs = goscr_now.hanging;
     pthread_mutex_unlock(&goscr_lock);
-    /* One after the other: the function that saves may still use what this one would free. */
-    return functions->go_on == NULL || hangs ? 0 : call_limited(NULL, functions->go_on, NULL);
+    /* One after the other: the function that saves may still use what this one would free.  And once only: it may have returned since. */
+    return functions->go_on == NULL || hangs || continues_late ? 0 : call_limited(NULL, functions->go_on, NULL);
 }
 
 /* --------------------------------------------------- a checkpoint that is ordered */

@@ -110,8 +110,9 @@ int SCR_CR_INC_register_callback(SCR_CR_INC_callback_event_t event, SCR_CR_INC_c
  * program must not wait for a message with the lock.  Messages in transit are part of the
  * checkpoint.  A receive that was begun and not completed is begun again after a restart, and a
  * call that sends, within which the program was saved, is repeated and sends nothing.  If ranks
- * have begun different collective operations, the checkpoint fails, unless the functions
- * communicate, to agree on a step.  That thread has a working directory of its own, so main keeps its own.  A function that
+ * have begun different collective operations, or one was saved within a blocking one that others
+ * have completed, the checkpoint fails, unless the functions communicate, to agree on a step.
+ * That thread has a working directory of its own, so main keeps its own.  A function that
  * takes more than SCR_CR_LIMIT_SECONDS makes the checkpoint fail; with SCR_CR_THREAD=0, where nobody can
  * interrupt it, when it returns, and requests are answered with an error until then.  After `scr_checkpoint --term` or
  * scr_halt the process gets SIGTERM.  MPI_Init asks for MPI_THREAD_MULTIPLE if the functions are

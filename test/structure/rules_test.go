@@ -22,67 +22,20 @@ const (
 	mostMethods = 45 // methods of a type
 )
 
-// exceptions are the types that have more fields or methods than they may, with
-// their numbers. These may only fall: who lowers a number lowers it here, too,
-// and removes the row when the rule is kept.
-var exceptions = []exception{}
-
-type exception struct {
-	name   string // package.Type
-	what   string // fields or methods
-	number int
-}
-
-// most is how many there may be without an exception.
-func (e exception) most() int {
-	if e.what == "fields" {
-		return mostFields
-	}
-	return mostMethods
-}
-
 // generated are structs that a table of the project generates, with a field a row.
 // Their fields are not counted, here and in structs that embed them.
 var generated = map[string]bool{"internal/config.Values": true}
 
 func TestStructure_Types(t *testing.T) {
-	allowed := map[exception]int{} // by name and what
-	for _, e := range exceptions {
-		key := exception{name: e.name, what: e.what}
-		if allowed[key] != 0 || e.number <= e.most() {
-			t.Errorf("the exception of %s for %d %s is there twice, or none", e.name, e.number, e.what)
-		}
-		allowed[key] = e.number
-	}
 	for _, p := range load(t) {
 		for _, d := range p.types() {
-			if !generated[d.name] {
-				keeps(t, allowed, exception{d.name, "fields", d.fields})
+			if d.fields > mostFields && !generated[d.name] {
+				t.Errorf("%s has %d fields, at most %d may be", d.name, d.fields, mostFields)
 			}
-			keeps(t, allowed, exception{d.name, "methods", d.methods})
+			if d.methods > mostMethods {
+				t.Errorf("%s has %d methods, at most %d may be", d.name, d.methods, mostMethods)
+			}
 		}
-	}
-	for e := range allowed {
-		t.Errorf("%s, %s: an exception for a type that is not there", e.name, e.what)
-	}
-}
-
-// keeps checks that a type has no more fields or methods than it may, and that
-// an exception for it says how many there are. It removes the exception.
-func keeps(t *testing.T, allowed map[exception]int, found exception) {
-	t.Helper()
-	key := exception{name: found.name, what: found.what}
-	number, excepted := allowed[key]
-	delete(allowed, key)
-	switch most := found.most(); {
-	case excepted && found.number <= most:
-		t.Errorf("%s has %d %s: remove its exception", found.name, found.number, found.what)
-	case excepted && found.number < number:
-		t.Errorf("%s has %d %s: lower its exception from %d", found.name, found.number, found.what, number)
-	case excepted && found.number > number:
-		t.Errorf("%s has %d %s, more than the %d of its exception, which may only fall", found.name, found.number, found.what, number)
-	case !excepted && found.number > most:
-		t.Errorf("%s has %d %s, at most %d may be", found.name, found.number, found.what, most)
 	}
 }
 

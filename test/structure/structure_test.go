@@ -229,9 +229,6 @@ func TestStructure_Table(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range exceptions {
-		t.Logf("%-32s %3d %s are an exception, at most %d may be", e.name, e.number, e.what, e.most())
-	}
 	t.Logf("%5d reductions of one value that are not mpi.AllreduceOne or mpi.Any", singles)
 	t.Logf("%5d warnings that the code, and not the logger, leaves to rank 0", guards)
 	t.Logf("%5d lines of Go that is no test", lines)
