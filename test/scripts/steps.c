@@ -25,9 +25,12 @@
  *
  * Exit status 3 if something is not as it was written, 4 if a call fails.  At the
  * end rank 0 prints "memory KIB", by how much the peak resident memory of a rank
- * has grown since before SCR_Init.
+ * has grown since before SCR_Init.  A rank that crashes prints which library its code was in.
  */
 
+#define _GNU_SOURCE
+
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -37,6 +40,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <mpi.h>
@@ -56,6 +60,39 @@ static void die(int status, const char *what, const char *which)
     fprintf(stderr, "steps: rank %d: %s %s%s%s\n", rank, what, which, errno ? ": " : "", errno ? strerror(errno) : "");
     MPI_Abort(MPI_COMM_WORLD, status);
     exit(status);
+}
+
+static const char *in = "the program"; /* the last call of a library */
+
+/* What the handler of an MPI does not print: one that unwinds the stack prints nothing if the code is gone. */
+static void crash(int sig, siginfo_t *info, void *context)
+{
+    Dl_info found;
+    void *at = NULL;
+
+#if defined(__x86_64__)
+    at = (void *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    at = (void *)((ucontext_t *)context)->uc_mcontext.pc;
+#endif
+    fprintf(stderr, "steps: rank %d: signal %d in %s, thread %d of process %d, address %p, code %p: ", rank, sig, in, (int)gettid(),
+            (int)getpid(), info->si_addr, at);
+    if (dladdr(at, &found) != 0)
+        fprintf(stderr, "%s+%#tx %s\n", found.dli_fname, (char *)at - (char *)found.dli_fbase, found.dli_sname ? found.dli_sname : "");
+    else
+        fprintf(stderr, "in no library\n");
+    /* It was reset (SA_RESETHAND): the instruction faults once more, and the process ends. */
+}
+
+static void show_crashes(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = crash;
+    action.sa_flags = SA_SIGINFO | SA_RESETHAND | SA_ONSTACK;
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
 }
 
 static void record(const char *what, long n)
@@ -375,6 +412,7 @@ int main(int argc, char **argv)
         if (c == 't') level = MPI_THREAD_MULTIPLE;
     optind = 1;
     MPI_Init_thread(&argc, &argv, level, &provided);
+    show_crashes();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     while ((c = getopt(argc, argv, "n:p:l:k:w:ot")) != -1) {
@@ -416,10 +454,13 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD); /* the launcher ends the others */
     grown = peak_kib() - grown;
     MPI_Reduce(&grown, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    in = "SCR_Finalize";
     if (SCR_Finalize() != SCR_SUCCESS)
         die(4, "SCR_Finalize", "failed");
     if (rank == 0)
         printf("memory %ld\n", most);
+    in = "MPI_Finalize";
     MPI_Finalize();
+    in = "exit";
     return 0;
 }
