@@ -193,8 +193,5 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		_ = trust.Root(prefix).RemoveAll(filepath.Join(prefix, retiredDir(e.Dataset))) // of one that had begun to move
 	}
 	at("flush file")
-	if err := Locate(prefix, d, InPrefix, true); err != nil {
-		return err
-	}
-	return Locate(prefix, d, Flushing, false)
+	return EnterFlushed(prefix, d)
 }

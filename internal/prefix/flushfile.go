@@ -140,6 +140,14 @@ func Locate(prefix string, d dataset.Dataset, where Location, there bool) error 
 	})
 }
 
+// EnterFlushed records in the flush file that a dataset is in the prefix directory, and is not being flushed.
+func EnterFlushed(prefix string, d dataset.Dataset) error {
+	if err := Locate(prefix, d, InPrefix, true); err != nil {
+		return err
+	}
+	return Locate(prefix, d, Flushing, false)
+}
+
 // startFlushing records that a dataset of so many ranks is being flushed.
 func startFlushing(prefix string, d dataset.Dataset, ranks int) error {
 	forgetCopied(prefix, d.ID()) // of a flush that was interrupted

@@ -118,8 +118,19 @@ func finishFlush(prefixDir string, id int) (Built, bool, error) {
 	there, err := prefix.Complete(prefixDir, list.Dataset)
 	if err == nil && !there {
 		err = prefix.Enter(prefixDir, list)
+	} else if err == nil {
+		err = endFlushing(prefixDir, list.Dataset)
 	}
 	return Built{Dataset: list.Dataset, There: true}, err == nil, err
+}
+
+// endFlushing corrects the flush file after a job was killed between the last two steps of a flush, which change the
+// index and this file.
+func endFlushing(prefixDir string, d dataset.Dataset) error {
+	if on, err := prefix.UnderWay(prefixDir, d); err != nil || !on {
+		return err
+	}
+	return prefix.EnterFlushed(prefixDir, d)
 }
 
 // incomplete enters the dataset in the index as incomplete, and returns an error with the

@@ -468,6 +468,28 @@ func TestBuild_FlushedButForTheIndex(t *testing.T) {
 	c.Restarts(4, 2)
 }
 
+// A job that is killed after the index has the dataset, and before the flush file says so.
+func TestBuild_FlushedButForTheFlushFile(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2)
+	x, err := prefix.ReadIndex(c.Prefix())
+	must(t, err)
+	e, _ := x.Find(scavengetest.Name(2))
+	must(t, prefix.Locate(c.Prefix(), e.Dataset, prefix.InPrefix, false))
+	must(t, prefix.Locate(c.Prefix(), e.Dataset, prefix.Flushing, true))
+	if b := c.builds(2); !b.There {
+		t.Errorf("%+v", b)
+	}
+	list, err := prefix.Locations(c.Prefix())
+	must(t, err)
+	for _, l := range list {
+		if l.Is(prefix.Flushing) || !l.Is(prefix.InPrefix) {
+			t.Errorf("dataset %d is in %v", l.ID, l.Places)
+		}
+	}
+	c.Restarts(4, 2)
+}
+
 // What an earlier dataset of the same number has left is not mixed with it.
 func TestScavenge_NumberUsedAgain(t *testing.T) {
 	c := newCluster(t)
