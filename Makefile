@@ -225,7 +225,10 @@ $(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
 $(out)/heat-variables: examples/heat-variables/heat.c $(out)/libveloc-client.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lveloc-client -lm -Wl,-rpath,'$$ORIGIN'
 
-examples: all $(out)/heat $(out)/heat-variables $(out)/heat-go $(out)/heat-cpp $(if $(fortran),$(out)/heat-fortran)
+$(out)/heat-self: examples/heat-self/heat.c $(out)/libscr_cr.so
+	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr_cr -lscr -Wl,--export-dynamic -Wl,-rpath,'$$ORIGIN'
+
+examples: all $(out)/heat $(out)/heat-self $(out)/heat-variables $(out)/heat-go $(out)/heat-cpp $(if $(fortran),$(out)/heat-fortran)
 
 install uninstall: export DESTDIR := $(DESTDIR)
 install uninstall: export PREFIX := $(PREFIX)

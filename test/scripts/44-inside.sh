@@ -46,6 +46,26 @@ for ((rank = 0; rank < ranks; rank++)); do
     is "rank $rank: callbacks hear of a restart" same "$(expected_restart)" "$(said $rank)"
 done
 
+# The example to which docs/inside.md refers: a job that is killed, and the next one, have the result of an undisturbed job.
+is "heat-self builds" make -s --no-print-directory -C "$ROOT" BUILD="$BUILD" MPICC="$MPICC" "$BUILD/heat-self"
+heat() { # RESULT
+    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 300 -n "$ranks" --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR --env SCR_DEBUG=1 \
+        --env SCR_CR_THREAD=0 --env SCR_CHECKPOINT_SECONDS=1 -- "$BUILD/heat-self" 100000 "$1") </dev/null >"$WORK/out" 2>&1
+}
+mkdir -p "$prefix"
+is "heat-self: an undisturbed job" heat "$WORK/undisturbed"
+rm -rf "$prefix" && mkdir "$prefix" && "$TESTBED" wipe
+heat "$WORK/lost" &
+within 120 grep -q 'dataset 2 .*protected with XOR' "$WORK/out"
+"$TESTBED" lose node1 2>/dev/null
+! wait $!
+is "... one that loses a node in the middle has no result" test ! -e "$WORK/lost"
+is "... the next one" heat "$WORK/restarted"
+is "... continues from a checkpoint" grep '^continues after step' "$WORK/out"
+is "... and has the same result" cmp "$WORK/undisturbed" "$WORK/restarted"
+rm -rf "$prefix"
+"$TESTBED" wipe
+
 # A program that saves and restores itself by three functions, and is written for Open MPI.
 # shellcheck disable=SC2054
 flags=(-std=c99 -D_XOPEN_SOURCE=700 -Wall -Wextra -O1 -I"$BUILD" -include scr_cr.h "$here/self.c" -rdynamic -L"$BUILD" -lscr_cr -lscr -Wl,-rpath,"$BUILD")
