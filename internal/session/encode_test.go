@@ -401,3 +401,22 @@ func TestEncode_KilledWhileTakenOver(t *testing.T) {
 		after(t, c, four, 2, 3, 4)
 	})
 }
+
+// SCR_ENCODE_ASYNC=AUTO measures a wait, and then the background. Package protect tests what it chooses after that.
+func TestEncode_Auto(t *testing.T) {
+	holdBack(t)
+	c := newCluster(t, "SCR_CACHE_SIZE=3")
+	c.inMode(sockets)
+	c.set("SCR_ENCODE_ASYNC=auto")
+	c.job(four, func(s *Session, rank int) error {
+		var err error
+		for id, want := range []int{1: 0, 2: 0, 3: 3} {
+			if id > 0 {
+				err = errors.Join(err, checkpoint(s, rank, id), s.expects(fmt.Sprintf("after %d", id), s.protecting(), want))
+			}
+		}
+		return errors.Join(err, steps(4, 5)(s, rank), s.Finalize())
+	})
+	c.lose(four[1])
+	c.job(four, restarts(5))
+}

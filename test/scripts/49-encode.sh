@@ -109,3 +109,13 @@ if [ "$MPI" = openmpi ] && unshare --net true 2>/dev/null; then
     run SCR_NET_INTERFACE=nosuch0 -- -n 1
     is "an interface that the nodes do not have is named" says 'nosuch0'
 fi
+
+begin
+carrier=SOCKETS
+run SCR_ENCODE_ASYNC=AUTO SCR_CACHE_SIZE=3 -- -n 12
+is "SCR_ENCODE_ASYNC=AUTO: a run that measures both ways" ended
+is "... one of them in the background" says 'dataset 3 (ckpt.3): protected with XOR .* after the program went on'
+"$TESTBED" lose "$(place 2)" 2>/dev/null
+: >"$log"
+run SCR_ENCODE_ASYNC=AUTO -- -n 1
+is "... and a lost node is rebuilt" ended 12

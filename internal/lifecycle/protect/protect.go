@@ -1,6 +1,7 @@
 // Package protect protects datasets of the cache, while the program waits or while it continues.
 //
 //	protect.go  decides who waits, and runs protections in the background
+//	choose.go   compares what both cost (SCR_ENCODE_ASYNC=AUTO)
 //	carrier.go  the communicators over which members of a set protect their files meanwhile
 //
 // In the background at most one dataset is being protected. Complete records that its files are
@@ -34,7 +35,8 @@ type Config struct {
 	Queue       *background.Queue // of the process
 	Log         *report.Logger
 
-	Async     bool            // SCR_ENCODE_ASYNC: protect while the program continues
+	Async     bool            // SCR_ENCODE_ASYNC=1 or AUTO: protect while the program continues
+	Auto      bool            // SCR_ENCODE_ASYNC=AUTO: if that costs the program less time
 	Carrier   Carrier         // SCR_ENCODE_CARRIER
 	Interface string          // SCR_NET_INTERFACE
 	Limits    transfer.Limits // of the bandwidth and processor time of a node that protection uses
@@ -54,6 +56,7 @@ type Protector struct {
 	current  *running          // nil if nothing is being protected
 	waited   bool              // the program has protected the last one, see Wait
 	failures int               // of protections in the background, in a row
+	choice   choice            // with Auto
 }
 
 // running is a protection in the background.
@@ -64,12 +67,15 @@ type running struct {
 	begun      bool
 	size       int64        // bytes of the caller
 	spent      atomic.Int64 // of them, that the thread has processed
+	used       atomic.Int64 // ns of processor time of the thread
 	abandoned  atomic.Bool  // the session cannot continue
 	start      time.Time
 }
 
 // run is the work of the task.
 func (r *running) run(pace *transfer.Pace) error {
+	before := processorTime()
+	defer func() { r.used.Store(int64(processorTime() - before)) }()
 	return r.protection.Run(func(bytes int) error {
 		r.spent.Add(int64(bytes))
 		err := pace.Spent(bytes)
@@ -80,6 +86,14 @@ func (r *running) run(pace *transfer.Pace) error {
 	})
 }
 
+// done returns the part of the work that the thread has done, which ended with err.
+func (r *running) done(err error) float64 {
+	if err == nil || r.size == 0 {
+		return 1
+	}
+	return min(1, float64(r.spent.Load())/float64(r.size))
+}
+
 // New returns a Protector.
 func New(c Config) *Protector { return &Protector{Config: c, carriers: map[*redundancy.Set]*carrier{}} }
 
@@ -87,8 +101,15 @@ func New(c Config) *Protector { return &Protector{Config: c, carriers: map[*redu
 // until it is protected, the same on all ranks. Otherwise its protection is started, which begins
 // with Begin.
 func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
+	if p.Auto {
+		p.choice.count()
+		defer p.choice.end()
+	}
 	if wait || !p.behind(c) {
-		return p.Cache.Complete(c, failed)
+		start := time.Now()
+		err := p.Cache.Complete(c, failed)
+		p.choice.waitedFor(time.Since(start))
+		return err
 	}
 	over, err := p.carry(c.Desc.Set)
 	if err != nil {
@@ -110,8 +131,8 @@ func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 	return nil
 }
 
-// behind reports whether a dataset is protected while the program continues. It is not collective, but
-// the same on all ranks.
+// behind reports whether a dataset is protected while the program continues. It is collective with Auto, and the same on
+// all ranks.
 func (p *Protector) behind(c *cache.Cached) bool {
 	if !p.Async {
 		return false
@@ -121,7 +142,7 @@ func (p *Protector) behind(c *cache.Cached) bool {
 			"2 lets it continue", p.SizeName(c.Store().Name), room)
 		return false
 	}
-	return true
+	return !p.Auto || p.choice.background(p.World, p.Log)
 }
 
 // share returns the caller's share of the limits of its node, in proportion to its bytes.
@@ -193,7 +214,12 @@ func (p *Protector) Wait() error {
 	if !taken {
 		p.Begin()
 	}
+	if p.Auto && !r.task.Ended() {
+		p.choice.count()
+	}
+	start := time.Now()
 	err := r.task.Wait()
+	p.choice.ended(time.Duration(r.used.Load()), time.Since(start), r.done(err), r.over.net != nil)
 	p.current = nil
 	c := r.protection.Cached()
 	err = p.Cache.Protected(r.protection, err)
