@@ -17,14 +17,15 @@ type Type int
 
 // The types of parameters.
 const (
-	Text    Type = iota // any text, or one of Parameter.Values
-	Name                // text that is one component of a path
-	Path                // path of a file or directory; made absolute and clean
-	Int                 // whole number
-	Bool                // 0 or 1, no or yes, false or true
-	Size                // bytes, with an optional suffix k, m, g or t (powers of 1024)
-	Float               // decimal number
-	Seconds             // seconds as a decimal number
+	Text       Type = iota // any text, or one of Parameter.Values
+	Name                   // text that is one component of a path
+	Path                   // path of a file or directory; made absolute and clean
+	Int                    // whole number
+	Bool                   // 0 or 1, no or yes, false or true
+	BoolOrAuto             // a Bool, or AUTO
+	Size                   // bytes, with an optional suffix k, m, g or t (powers of 1024)
+	Float                  // decimal number
+	Seconds                // seconds as a decimal number
 )
 
 // Scope says which rank's environment decides on a parameter.
@@ -166,8 +167,8 @@ var Sections = []Section{
 			Help: "maximum share of one processor of a node that copying uses with `SCR_FLUSH_ASYNC=1`; 0: no limit"},
 		{Name: "SCR_FLUSH_ASYNC_USLEEP", Type: Int, Default: "100000", Unit: "microseconds", Example: "1000",
 			Help: "shortest time between two calls of `SCR_Need_checkpoint` that test whether the ranks have copied, with `SCR_FLUSH_ASYNC=1`"},
-		{Name: "SCR_ENCODE_ASYNC", Type: Text, Default: "0", Example: "AUTO", Values: []string{"0", "1", "AUTO"},
-			Help: "`1`: `SCR_Complete_output` returns when all ranks know that the files are valid; a thread of each process protects them while the program computes. Until then goscr does not evict the newest protected dataset: the program waits for the protection if goscr would have to evict that dataset, or if the program completes the next dataset first. With `SCR_CACHE_SIZE=1` the program always waits. If the thread has done less than half of its work then, and uses TCP, the call protects the dataset itself, as fast as with 0. `SCR_FLUSH_ASYNC_BW` and `SCR_FLUSH_ASYNC_PERCENT` limit protection, too. `AUTO`: so, or while the program waits, whichever costs the program less time: goscr measures the wait, the processor time of the thread, and how long the node's processors are idle between two datasets ([why](decisions/choice.md))"},
+		{Name: "SCR_ENCODE_ASYNC", Type: BoolOrAuto, Default: "0", Example: "AUTO",
+			Help: "`1`: `SCR_Complete_output` returns when all ranks know that the files are valid; a thread of each process protects them while the program computes. Until then goscr does not evict the newest protected dataset: the program waits for the protection if goscr would have to evict that dataset, or if the program completes the next dataset first. With `SCR_CACHE_SIZE=1` the program always waits. If the thread has done less than half of its work then, and uses TCP, the call protects the dataset itself, as fast as with 0. `SCR_FLUSH_ASYNC_BW` and `SCR_FLUSH_ASYNC_PERCENT` limit protection, too. `AUTO`: as with `1` or as with `0`, whichever costs the program less time: goscr measures the wait, the processor time of the thread, and how long the processors of the node are idle between two datasets"},
 		{Name: "SCR_ENCODE_CARRIER", Type: Text, Default: "SOCKETS", Example: "MPI", Values: []string{"SOCKETS", "MPI"},
 			Help: "what carries the messages with `SCR_ENCODE_ASYNC=1`: `SOCKETS`: TCP; `MPI`: the program's MPI, if the program has initialized it with `MPI_THREAD_MULTIPLE`, else TCP"},
 		{Name: "SCR_NET_INTERFACE", Type: Text, Unset: "the first network that both sides are connected to, or else one to which there is a route", Example: "ib0", Scope: Rank,

@@ -158,3 +158,18 @@ func TestFindPrefix(t *testing.T) {
 		}
 	}
 }
+
+// A parameter that was 0 or 1 before it could be AUTO accepts all that it did.
+func TestBoolOrAuto(t *testing.T) {
+	p := Parameter{Name: "X", Type: BoolOrAuto}
+	for text, want := range map[string]string{"0": "0", "1": "1", "2": "1", " 1 ": "1", "yes": "1", "No": "0", "auto": "AUTO", " Auto": "AUTO"} {
+		if v, err := p.check(text, Source{}); err != nil || v.text != want || p.plain(v) != want {
+			t.Errorf("%q: %+v, %v, not %s", text, v, err, want)
+		}
+	}
+	for _, text := range []string{"", "automatic", "x"} {
+		if v, err := p.check(text, Source{}); err == nil {
+			t.Errorf("%q: %+v", text, v)
+		}
+	}
+}

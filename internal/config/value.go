@@ -41,7 +41,7 @@ func (s Source) String() string {
 
 // value is the value that was found for a parameter.
 type value struct {
-	text   string  // as written, except that a Path is absolute, and a Text with Values is in upper case
+	text   string  // as written, except that a Path is absolute, a Text with Values is in upper case, and a BoolOrAuto is 0, 1 or AUTO
 	number int64   // of an Int; 0 or 1 of a Bool; bytes of a Size; nanoseconds of Seconds
 	float  float64 // of a Float
 	source Source
@@ -113,6 +113,11 @@ func (p *Parameter) read(text string) (value, error) {
 		v.number, ok = n, err == nil && n >= p.Min
 	case Bool:
 		v.number, ok = parseBool(v.text)
+	case BoolOrAuto:
+		if v.text = strings.ToUpper(v.text); v.text != "AUTO" {
+			v.number, ok = parseBool(v.text)
+			v.text = strconv.FormatInt(v.number, 10)
+		}
 	case Size:
 		v.number, ok = ParseSize(v.text)
 		ok = ok && v.number >= p.Min
@@ -138,6 +143,8 @@ func (p *Parameter) accepts() string {
 		return fmt.Sprintf("a whole number, at least %d", p.Min)
 	case Bool:
 		return "0 or 1 (or no, yes, false, true; any other number is 1)"
+	case BoolOrAuto:
+		return "0, 1 or AUTO (or no, yes, false, true; any other number is 1)"
 	case Size:
 		return fmt.Sprintf("a number of bytes, at least %d, with an optional suffix k, m, g, t, p or e", p.Min)
 	case Float:

@@ -142,10 +142,10 @@ func Locate(prefix string, d dataset.Dataset, where Location, there bool) error 
 
 // EnterFlushed records in the flush file that a dataset is in the prefix directory, and is not being flushed.
 func EnterFlushed(prefix string, d dataset.Dataset) error {
-	if err := Locate(prefix, d, InPrefix, true); err != nil {
-		return err
-	}
-	return Locate(prefix, d, Flushing, false)
+	return updateRecord(prefix, flushFile, func(f *locations) {
+		f.locate(d, InPrefix)
+		f.leave(d.ID(), Flushing)
+	})
 }
 
 // startFlushing records that a dataset of so many ranks is being flushed.

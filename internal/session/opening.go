@@ -170,7 +170,7 @@ func (o *opening) openFlusher(protected func(c *cache.Cached, start time.Time) e
 	}
 	limits := transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}
 	protector := protect.New(protect.Config{
-		World: o.world, Node: node, Cache: o.cache, Queue: &background.Queue{}, Log: o.log, Async: cfg.EncodeAsync != "0", Auto: cfg.EncodeAsync == "AUTO",
+		World: o.world, Node: node, Cache: o.cache, Queue: &background.Queue{}, Log: o.log, Async: cfg.EncodeAsync == "1" || cfg.EncodeAsync == "AUTO", Auto: cfg.EncodeAsync == "AUTO",
 		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Protected: protected, SizeName: cfg.SizeName,
 	})
 	o.flusher = flush.Open(flush.Config{

@@ -398,7 +398,7 @@ func (w *writer) completeCached(o *unfinished) error {
 // waitsForProtection reports whether the program has to wait until a dataset is protected: if it
 // is to stop after it. It is collective unless SCR_ENCODE_ASYNC=0.
 func (w *writer) waitsForProtection(o *unfinished) bool {
-	return w.config.EncodeAsync == "0" || o.wish.Term || o.wish.Stops() || w.advisor.Stopping()
+	return !w.flusher.Protector.Async || o.wish.Term || o.wish.Stops() || w.advisor.Stopping()
 }
 
 // protected records that a dataset is protected, which has begun at start, while the program went

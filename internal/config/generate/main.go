@@ -45,7 +45,7 @@ func main() {
 
 // types are the Go types of the fields for parameters.
 var types = map[config.Type]string{
-	config.Text: "string", config.Name: "string", config.Path: "string", config.Int: "int", config.Bool: "bool",
+	config.Text: "string", config.Name: "string", config.Path: "string", config.Int: "int", config.Bool: "bool", config.BoolOrAuto: "string",
 	config.Size: "int64", config.Float: "float64", config.Seconds: "time.Duration",
 }
 

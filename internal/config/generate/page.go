@@ -64,7 +64,7 @@ func items() (rows []row) {
 
 // kinds are the entries in the column of units for values without a unit.
 var kinds = map[config.Type]string{
-	config.Text: "text", config.Name: "name", config.Path: "path", config.Int: "number", config.Bool: "0 or 1",
+	config.Text: "text", config.Name: "name", config.Path: "path", config.Int: "number", config.Bool: "0 or 1", config.BoolOrAuto: "0, 1 or AUTO",
 }
 
 func table(rows []row) string {

@@ -21,17 +21,23 @@ type choice struct {
 
 	before  processors.Usage // at the end of the last Complete
 	between processors.Usage // from then until the program needed the next dataset
+	free    time.Duration    // how long the processors would have been idle between two datasets without a thread
+	ran     bool             // a thread has protected a dataset since the last Complete
 	counted bool             // between is that of the time since the last Complete
 	behind  int              // what was chosen last: 1 the background, -1 not; 0: nothing yet
+	rest    int              // datasets since the last one in the background
 }
 
 // firstWaits is the number of datasets that are protected first while the program waits.
 const firstWaits = 2
 
+// retry is after how many datasets the background is measured again: perhaps it has been late only once.
+const retry = 50
+
 // threadCost is what a protection in the background has cost.
 type threadCost struct {
 	used time.Duration // processor time of the process; 0: not known
-	late time.Duration // how long the program has waited for the thread
+	late time.Duration // how long the program has waited for the thread, or has protected the dataset itself after all
 }
 
 // usage is processors.Now, or nothing if that is not known. Tests change it.
@@ -41,7 +47,7 @@ var usage = func() processors.Usage {
 }
 
 // end is called at the end of Complete.
-func (c *choice) end() { c.before, c.counted = usage(), false }
+func (c *choice) end() { c.before, c.counted, c.ran = usage(), false, false }
 
 // count is called when the program needs the next dataset.
 func (c *choice) count() {
@@ -50,32 +56,43 @@ func (c *choice) count() {
 	}
 }
 
-// slower is by how much a thread that uses so much processor time makes the program slower. Processes that share the
-// processors of the caller, with which they were busy between two datasets, have such threads, too.
-func slower(used time.Duration, between processors.Usage) time.Duration {
-	if between.Own == 0 || between.Processors == 0 {
-		return used
+// demand is the processor time of the threads of all processes that share the caller's processors, with which they were busy
+// between two datasets. ranks are those of its node.
+func (c *choice) demand(ranks int) time.Duration {
+	u := c.between
+	if u.Own == 0 {
+		return c.thread.used
 	}
-	processes := max(1, float64(between.Busy)/float64(between.Own))
-	return max(0, time.Duration(float64(used)*processes)-between.Idle) / time.Duration(between.Processors)
+	// A rank that mostly waits has a small share in what all of them did. Nodes that share a machine have more ranks than one has.
+	most := float64(max(ranks, 2*u.Processors))
+	processes := min(max(1, float64(u.Busy)/float64(u.Own)), most)
+	return time.Duration(float64(c.thread.used) * processes)
 }
 
-// loss is what the background would cost the program.
-func (c *choice) loss() time.Duration {
-	if d := slower(c.thread.used, c.between); d > 0 {
-		return max(d, c.thread.late)
+// loss is what the background would cost the program: by how much the threads make it slower, or how long it waits for them.
+func (c *choice) loss(ranks int) time.Duration {
+	demand := c.demand(ranks)
+	switch idle := c.between.Idle; {
+	case !c.ran:
+		c.free = idle
+	case idle > demand/10: // what the threads have left
+		c.free = idle + demand
+	case c.free >= demand: // it is not so any more
+		c.free = idle
 	}
-	return 0
+	return max(0, demand-c.free) / time.Duration(max(1, c.between.Processors))
 }
 
-// background returns what is chosen. It is collective, and the same on all ranks.
-func (c *choice) background(world mpi.Comm, log *report.Logger) bool {
-	facts := []int64{int64(c.loss()), int64(c.waited), int64(c.thread.used)}
+// background returns what is chosen. ranks are those of the caller's node. It is collective, and the same on all ranks.
+func (c *choice) background(world mpi.Comm, ranks int, log *report.Logger) bool {
+	facts := []int64{int64(max(c.loss(ranks), c.thread.late)), int64(c.waited), int64(c.thread.used)}
 	world.Allreduce(facts, mpi.Max)
 	loss, waited, used := time.Duration(facts[0]), time.Duration(facts[1]), time.Duration(facts[2])
 	before := c.behind
-	if c.behind = -1; c.waits >= firstWaits && (used == 0 || loss < waited) {
-		c.behind = 1
+	if c.behind = -1; c.waits >= firstWaits && (used == 0 || loss < waited || c.rest >= retry) {
+		c.behind, c.rest = 1, 0
+	} else {
+		c.rest++
 	}
 	if before != c.behind && used > 0 {
 		how := "while the program waits"
@@ -98,8 +115,8 @@ func (c *choice) waitedFor(d time.Duration) {
 // messages. With 4 ranks and 128 MiB a rank it was 2.3.
 const receivers = 2
 
-// ended records what a protection in the background has cost. used is the processor time of its thread, and done the part of
-// the work that it has done.
+// ended records what a protection in the background has cost. used is the processor time of its thread, done the part of
+// the work that it has done, and late how long the program has waited.
 func (c *choice) ended(used, late time.Duration, done float64, overTCP bool) {
 	if overTCP {
 		used *= receivers
@@ -109,7 +126,7 @@ func (c *choice) ended(used, late time.Duration, done float64, overTCP bool) {
 	} else {
 		used = 2 * c.waited // the thread has got no processor
 	}
-	c.thread = threadCost{used, late}
+	c.thread, c.ran = threadCost{used, late}, true
 }
 
 // processorTime returns that of the calling thread.

@@ -16,25 +16,36 @@ const ms = time.Millisecond
 // quiet discards messages.
 func quiet() *report.Logger { return &report.Logger{Out: io.Discard} }
 
-// By how much a thread makes the program slower depends on who shares the processors, and on how idle these were.
-func TestSlower(t *testing.T) {
+// What the background would cost depends on who shares the processors, and on how idle these are without a thread.
+func TestChoice_Loss(t *testing.T) {
 	const s = time.Second
-	for _, c := range []struct {
-		used    time.Duration
+	type interval struct {
 		between processors.Usage
+		ran     bool
 		want    time.Duration
-	}{
-		{100 * ms, processors.Usage{Processors: 1, Busy: 9 * s, Own: 9 * s}, 100 * ms},                 // a rank that computes on a processor of its own
-		{100 * ms, processors.Usage{Processors: 1, Busy: 9 * s, Own: 9 * s, Idle: 70 * ms}, 30 * ms},   // ... and waits at times
-		{100 * ms, processors.Usage{Processors: 2, Busy: 9 * s, Own: 9 * s, Idle: 9 * s}, 0},           // ... and has another processor
-		{100 * ms, processors.Usage{Processors: 2, Busy: 8 * s, Own: 2 * s}, 200 * ms},                 // four ranks on two processors
-		{100 * ms, processors.Usage{Processors: 2, Busy: 8 * s, Own: 2 * s, Idle: 200 * ms}, 100 * ms}, // ... that were idle for 50 ms of each rank
-		{100 * ms, processors.Usage{Processors: 8, Busy: 36 * s, Own: 9 * s, Idle: 36 * s}, 0},         // four ranks on eight
-		{100 * ms, processors.Usage{}, 100 * ms},                                                       // not known
-		{100 * ms, processors.Usage{Processors: 1, Busy: 1 * s, Own: 2 * s}, 100 * ms},                 // the process ran elsewhere, too
+	}
+	one := func(idle time.Duration) processors.Usage {
+		return processors.Usage{Processors: 1, Busy: 9 * s, Own: 9 * s, Idle: idle}
+	}
+	for name, list := range map[string][]interval{
+		"a rank that computes on a processor of its own":  {{one(0), false, 100 * ms}, {one(0), true, 100 * ms}},
+		"... and waits at times":                          {{one(70 * ms), false, 30 * ms}, {one(0), true, 30 * ms}, {one(70 * ms), false, 30 * ms}},
+		"... for longer than a thread needs":              {{one(150 * ms), false, 0}, {one(50 * ms), true, 0}, {one(50 * ms), true, 0}},
+		"... and no longer":                               {{one(150 * ms), false, 0}, {one(0), true, 100 * ms}, {one(0), false, 100 * ms}},
+		"it has another processor":                        {{processors.Usage{Processors: 2, Busy: 9 * s, Own: 9 * s, Idle: 9 * s}, false, 0}},
+		"four ranks on two processors":                    {{processors.Usage{Processors: 2, Busy: 8 * s, Own: 2 * s}, false, 200 * ms}},
+		"... that were idle for 50 ms of each":            {{processors.Usage{Processors: 2, Busy: 8 * s, Own: 2 * s, Idle: 200 * ms}, false, 100 * ms}},
+		"four ranks on eight":                             {{processors.Usage{Processors: 8, Busy: 36 * s, Own: 9 * s, Idle: 36 * s}, false, 0}},
+		"not known":                                       {{processors.Usage{}, false, 100 * ms}},
+		"the process ran elsewhere, too":                  {{processors.Usage{Processors: 1, Busy: s, Own: 2 * s}, false, 100 * ms}},
+		"a rank that waits while 63 others compute on 64": {{processors.Usage{Processors: 64, Busy: 6300 * s, Own: time.Millisecond, Idle: 99 * s}, false, 0}},
 	} {
-		if got := slower(c.used, c.between); got != c.want {
-			t.Errorf("%+v: %v of %v, not %v", c.between, got, c.used, c.want)
+		c := choice{thread: threadCost{used: 100 * ms}}
+		for n, i := range list {
+			c.between, c.ran = i.between, i.ran
+			if got := c.loss(4); got != i.want {
+				t.Errorf("%s, interval %d: %v, not %v", name, n, got, i.want)
+			}
 		}
 	}
 }
@@ -51,11 +62,11 @@ func TestChoice(t *testing.T) {
 		{waited: 100 * ms},
 		{behind: true},
 		{used: 150 * ms, waited: 100 * ms}, // the processors are busy
-		{used: 150 * ms, spare: 40 * ms, waited: 100 * ms},                // ... and still
-		{used: 150 * ms, spare: 60 * ms, behind: true},                    // some of them were idle
-		{used: 150 * ms, spare: time.Second, behind: true},                // ... for long enough
-		{used: 50 * ms, late: 200 * ms, waited: 100 * ms},                 // the program has waited for the thread
-		{used: 50 * ms, spare: time.Second, late: 200 * ms, behind: true}, // ... but the processors are idle now
+		{used: 150 * ms, spare: 40 * ms, waited: 100 * ms},                    // ... and still
+		{used: 150 * ms, spare: 60 * ms, behind: true},                        // some of them were idle
+		{used: 150 * ms, spare: time.Second, behind: true},                    // ... for long enough
+		{used: 50 * ms, late: 200 * ms, waited: 100 * ms},                     // the program has waited for the thread
+		{used: 50 * ms, spare: time.Second, late: 200 * ms, waited: 100 * ms}, // ... although processors are idle
 	}
 	_, err := local.Run(ranks, local.Options{}, func(world mpi.Comm) error {
 		var c choice
@@ -69,13 +80,29 @@ func TestChoice(t *testing.T) {
 				c.thread, c.between = threadCost{used: ms}, busy
 				c.between.Idle = time.Hour
 			}
-			if got := c.background(world, quiet()); got != s.behind {
+			if got := c.background(world, 1, quiet()); got != s.behind {
 				t.Errorf("rank %d, dataset %d: in the background: %v", world.Rank(), n+1, got)
 			}
 			if !s.behind && slow {
 				c.waitedFor(s.waited)
 			} else if !s.behind {
 				c.waitedFor(ms)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What the background costs is measured again at times.
+func TestChoice_Retry(t *testing.T) {
+	_, err := local.Run(1, local.Options{}, func(world mpi.Comm) error {
+		c := choice{waits: firstWaits, waited: 100 * ms, thread: threadCost{used: ms, late: time.Second}}
+		for n := range 2*retry + 2 {
+			if got := c.background(world, 1, quiet()); got != (n%(retry+1) == retry) {
+				t.Errorf("dataset %d: in the background: %v", n, got)
 			}
 		}
 		return nil

