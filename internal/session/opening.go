@@ -168,9 +168,10 @@ func (o *opening) openFlusher(protected func(c *cache.Cached, start time.Time) e
 	if cfg.FlushAsync && cfg.FlushPoststage && cfg.FlushType != string(mover.ByDaemon) {
 		o.log.WarnJob("SCR_FLUSH_POSTSTAGE=1 has an effect with SCR_FLUSH_TYPE=DAEMON only: other copies end with the program, and SCR_Finalize waits for them")
 	}
+	auto := cfg.EncodeAsync == "AUTO"
 	limits := transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}
 	protector := protect.New(protect.Config{
-		World: o.world, Node: node, Cache: o.cache, Queue: &background.Queue{}, Log: o.log, Async: cfg.EncodeAsync == "1" || cfg.EncodeAsync == "AUTO", Auto: cfg.EncodeAsync == "AUTO",
+		World: o.world, Node: node, Cache: o.cache, Queue: &background.Queue{}, Log: o.log, Async: auto || cfg.EncodeAsync == "1", Auto: auto,
 		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Protected: protected, SizeName: cfg.SizeName,
 	})
 	o.flusher = flush.Open(flush.Config{

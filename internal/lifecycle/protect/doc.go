@@ -1,6 +1,6 @@
 // # A protection in the background, step by step
 //
-// With SCR_ENCODE_ASYNC=1 the program continues once its files are recorded.
+// With SCR_ENCODE_ASYNC=1 the program continues once its files are recorded; with AUTO if that costs less (choose.go).
 //
 //  1. Protector.Complete (internal/lifecycle/protect/protect.go) waits for the protection of the
 //     dataset before, gets a communicator of the set's members (carrier.go), and calls

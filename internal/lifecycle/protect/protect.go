@@ -140,11 +140,19 @@ func (p *Protector) behind(c *cache.Cached) bool {
 		return false
 	}
 	if room := c.Store().Count; room <= 1 {
-		p.Log.WarnJobOnce("%s=%d: the program waits while a dataset is protected, in spite of SCR_ENCODE_ASYNC=1, since the one before has to leave first; "+
-			"2 lets it continue", p.SizeName(c.Store().Name), room)
+		p.Log.WarnJobOnce("%s=%d: the program waits while a dataset is protected, in spite of %s, since the one before has to leave first; "+
+			"2 lets it continue", p.SizeName(c.Store().Name), room, p.asked())
 		return false
 	}
 	return !p.Auto || p.choice.background(p.World, p.Node.Size(), p.Log)
+}
+
+// asked returns what the user has set.
+func (p *Protector) asked() string {
+	if p.Auto {
+		return "SCR_ENCODE_ASYNC=AUTO"
+	}
+	return "SCR_ENCODE_ASYNC=1"
 }
 
 // share returns the caller's share of the limits of its node, in proportion to its bytes.
@@ -262,18 +270,18 @@ func (p *Protector) fallBack(set *redundancy.Set, failed error) {
 	}
 	p.failures = 0
 	over := mpi.All(p.World, concurrent(set) != nil)
-	const twice = "SCR_ENCODE_ASYNC=1: two datasets in a row could not be protected in the background (the last error: %v). Until the next SCR_Init "
+	const twice = "%s: two datasets in a row could not be protected in the background (the last error: %v). Until the next SCR_Init "
 	const remedy = "; if goscr has chosen the wrong network, SCR_NET_INTERFACE names another"
 	if p.Carrier == Sockets && over {
 		for _, set := range slices.Clone(p.sets) {
 			p.drop(set)
 		}
 		p.Carrier = MPI
-		p.Log.WarnJob(twice+"goscr sends their data over the program's MPI"+remedy, failed)
+		p.Log.WarnJob(twice+"goscr sends their data over the program's MPI"+remedy, p.asked(), failed)
 		return
 	}
 	p.Async = false
-	p.Log.WarnJob(twice+"the program waits while datasets are protected"+remedy, failed)
+	p.Log.WarnJob(twice+"the program waits while datasets are protected"+remedy, p.asked(), failed)
 }
 
 // Cancel ends the protection of a dataset that is to be deleted, if it is being protected.
