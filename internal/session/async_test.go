@@ -406,7 +406,7 @@ func TestAsync_CannotBeDone(t *testing.T) {
 					return err
 				}
 			}
-			if s.flusher.Contents.Flushed(2) || s.cache.Find(2) == nil {
+			if s.cache.Find(2).Flushed() || s.cache.Find(2) == nil {
 				return errors.New("it is flushed")
 			}
 			if err := mpi.OnRoot(s.world, func() error { return os.Remove(c.prefix("ckpt.2")) }); err != nil {
@@ -604,7 +604,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 						return err
 					}
 				}
-				if !s.flusher.Contents.Flushed(2) {
+				if !s.cache.Find(2).Flushed() {
 					return errors.New("it is not flushed")
 				}
 				return s.Finalize()
@@ -637,8 +637,8 @@ func TestAsync_TypeOfAStore(t *testing.T) {
 		if err := checkpoint(s, rank, 2); err != nil {
 			return err
 		}
-		if under > 1 || !s.flusher.Contents.Flushed(2) {
-			return fmt.Errorf("%d flushes under way, 2 flushed: %v", under, s.flusher.Contents.Flushed(2))
+		if under > 1 || !s.cache.Find(2).Flushed() {
+			return fmt.Errorf("%d flushes under way, 2 flushed: %v", under, s.cache.Find(2).Flushed())
 		}
 		return s.Finalize()
 	})
@@ -663,7 +663,7 @@ func TestAsync_Overtaken(t *testing.T) {
 				if s.flusher.Running() != 1 {
 					ended.Store(true)
 				}
-				if !s.flusher.Contents.Flushed(2) {
+				if !s.cache.Find(2).Flushed() {
 					return errors.New("the second is not flushed")
 				}
 				return s.Finalize()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/lifecycle/protect"
+	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/test/faultfs"
 )
 
@@ -12,6 +13,7 @@ import (
 // leave all of it to the threads, unless takesOver changes that.
 func TestMain(m *testing.M) {
 	protect.Share = 0
+	cache.Bug = func(err error) { panic(err) }
 	faultfs.Main()
 	os.Exit(m.Run())
 }

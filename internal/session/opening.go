@@ -22,6 +22,7 @@ import (
 	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/lifecycle/background"
 	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/lifecycle/restart"
@@ -184,6 +185,7 @@ func (o *opening) openFlusher(protected func(c *cache.Cached, start time.Time) e
 		Taken:    func(err error) { o.numbers.passOver(o.world, err) },
 		SizeName: cfg.SizeName,
 	})
+	o.room = flush.NewRoom(o.flusher)
 }
 
 // openRestart prepares the choice of the checkpoint from which the program restarts.
@@ -194,7 +196,7 @@ func (o *opening) openRestart() error {
 	}
 	o.restart = restart.New(restart.Config{
 		Input: input,
-		World: o.world, Cache: o.cache, Prefix: o.prefix, Flusher: o.flusher, Log: o.log, Events: o.events.Log, Phases: o.events.phases,
+		World: o.world, Cache: o.cache, Prefix: o.prefix, Room: o.room, Log: o.log, Events: o.events.Log, Phases: o.events.phases,
 		JobID: o.config.JobID, Fetch: o.config.Fetch, Width: o.config.FetchWidth, InPlace: o.config.FetchBypass, Never: o.config.Restart == "NEVER", Global: o.config.GlobalRestart,
 		Current: restart.Choice{Name: o.config.Current, By: "SCR_CURRENT"}, DropAfter: o.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
@@ -225,10 +227,10 @@ func (o *opening) recoverCache(missing []dataset.Dataset) (written bool, err err
 		return false, err
 	}
 	o.restart.WithholdOtherInput()
-	if err := o.flusher.Left.Flush(o.config.FlushOnRestart || o.config.GlobalRestart); err != nil {
+	if err := flush.NewLeftovers(o.flusher).Flush(o.config.FlushOnRestart || o.config.GlobalRestart); err != nil {
 		return false, err
 	}
-	o.flusher.Left.Resume(missing)
+	flush.NewLeftovers(o.flusher).Resume(missing)
 	if o.world.Rank() == 0 {
 		o.prefix.RemoveLitter(o.config.JobID, func(d dataset.Dataset) bool { return o.cache.Find(d.ID()) != nil })
 	}
@@ -254,7 +256,6 @@ func savedIn(dir string, d dataset.Dataset) bool {
 // to the prefix directory.
 func (o *opening) compareWithIndex() (written bool, err error) {
 	list := o.cache.List()
-	exposed := o.cache.Exposed(list)
 	condemned := restart.NewCondemned(o.restart)
 	most := make([]int64, len(list)+3+len(condemned.Marks))
 	// 1: complete in the index; then the highest id, the id of the checkpoint that scr_index has chosen, and written
@@ -279,7 +280,7 @@ func (o *opening) compareWithIndex() (written bool, err error) {
 		var cached []prefix.Kept
 		for i, c := range list {
 			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(),
-				Read: !c.Postponed() && !c.Unchecked(), Exposed: exposed[i]})
+				Read: !c.Postponed() && !c.Unchecked(), Exposed: c.Exposed()})
 			if x.HasComplete(c.Dataset) {
 				there[i] = 1
 			}
@@ -318,7 +319,9 @@ func (o *opening) compareWithIndex() (written bool, err error) {
 		o.restart.TakeChoice(string(mpi.BcastBytes(o.world, []byte(take), 0)), int(*chosen), record)
 	}
 	for i, c := range list {
-		o.flusher.Contents.SetFlushed(c.ID(), there[i] == 1)
+		if there[i] == 1 {
+			o.cache.Happened(c, life.FoundFlushed)
+		}
 	}
 	return *direct == 1, o.restart.PassOver(condemned)
 }

@@ -262,7 +262,7 @@ func (w *writer) create(p planned) (o *unfinished, where string, err error) {
 	}
 	var leaving flush.Leaving
 	if !desc.Bypass {
-		if leaving, err = w.flusher.Room.Leaving(w.protection.store(desc.Store), p.series, cache.SizeUnknown); err != nil {
+		if leaving, err = w.room.Leaving(w.protection.store(desc.Store), p.series, cache.SizeUnknown); err != nil {
 			return nil, "", err
 		}
 	}
@@ -285,14 +285,14 @@ func (w *writer) create(p planned) (o *unfinished, where string, err error) {
 func (w *writer) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving flush.Leaving) (*cache.Cached, error) {
 	c, err := w.cache.Create(d, desc)
 	if err == nil {
-		w.flusher.Room.Evict(leaving)
+		w.room.Evict(leaving)
 		return c, nil
 	}
 	if !mpi.Any(w.world, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 		return nil, err
 	}
 	w.log.Info("dataset %d (%s): no room in the cache, so what leaves for it leaves now: %v", d.ID(), d.Name(), err)
-	w.flusher.Room.Evict(leaving)
+	w.room.Evict(leaving)
 	return w.cache.Create(d, desc)
 }
 

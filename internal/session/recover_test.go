@@ -69,8 +69,8 @@ func (d *deaths) came() int {
 	return d.dead
 }
 
-// life is a program that continues after deaths: it writes checkpoints new.0 to new.5.
-type life struct {
+// survivor is a program that continues after deaths: it writes checkpoints new.0 to new.5.
+type survivor struct {
 	c     *cluster
 	d     *deaths
 	loses int // so many of the first deaths are of a node, too, and the new rank has a new node
@@ -83,7 +83,7 @@ type life struct {
 const lastStep = 5
 
 // run is the program on one rank; comms are the communicators after each death.
-func (l *life) run(rank int, world mpi.Comm, comms []mpi.Comm) error {
+func (l *survivor) run(rank int, world mpi.Comm, comms []mpi.Comm) error {
 	options := func() Options {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *life) run(rank int, world mpi.Comm, comms []mpi.Comm) error {
 }
 
 // compute restarts and writes the checkpoints that are missing.
-func (l *life) compute(s *Session, rank int) error {
+func (l *survivor) compute(s *Session, rank int) error {
 	name, ok, err := s.HaveRestart()
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (l *life) compute(s *Session, rank int) error {
 // live runs a program with deaths and returns how many have come.
 func live(t *testing.T, c *cluster, loses int, list ...death) int {
 	t.Helper()
-	l := &life{c: c, d: &deaths{list: slices.Clone(list)}, loses: loses, complete: -1, nodes: slices.Clone(four)}
+	l := &survivor{c: c, d: &deaths{list: slices.Clone(list)}, loses: loses, complete: -1, nodes: slices.Clone(four)}
 	_, err := local.Run(len(four), c.opt, func(world mpi.Comm) error {
 		var comms []mpi.Comm
 		for range list {

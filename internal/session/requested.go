@@ -30,7 +30,7 @@ type requests struct {
 // fulfil does what the commands want that have asked for a checkpoint, once it is complete.
 // Failures are reported to the commands, and are no errors of the program.
 func (r *requests) fulfil(o *unfinished) {
-	if o.wish.Term && o.cached != nil && !r.flusher.Contents.Flushed(o.ID()) {
+	if o.wish.Term && o.cached != nil && !o.cached.Flushed() {
 		r.advisor.Reached(o.Dataset, request.Flushing)
 		if err := r.flusher.Flush(o.cached); err != nil {
 			r.log.WarnJob("%v; dataset %s stays in the cache, and the program continues", err, o.Name())
@@ -66,7 +66,7 @@ func (r *requests) settle() {
 	case id == 0:
 	case c == nil: // it had to make room for another one, once its flush had ended
 		r.advisor.Gone(id)
-	case r.flusher.Flushing(id):
+	case c.Flushing():
 		r.advisor.Reached(c.Dataset, request.Flushing)
 	case r.flusher.Protector.Dataset() == c: // a lost node would lose it
 	case r.advisor.Stops(): // it is finished when they do: see stopAll
@@ -79,7 +79,7 @@ func (r *requests) settle() {
 // checkpoint o. It returns when they are continued, or, if they wait at the gate for debuggers,
 // before that. If they cannot be stopped, the program continues.
 func (r *requests) stopAll(o *unfinished) {
-	if r.flusher.Flushing(o.ID()) { // threads of the processes may copy it
+	if o.cached != nil && o.cached.Flushing() { // threads of the processes may copy it
 		if err := r.flusher.Flush(o.cached); err != nil {
 			r.log.WarnJob("%v; dataset %s stays in the cache", err, o.Name())
 		}

@@ -187,7 +187,7 @@ func (r *reader) stop() error {
 			if err != nil {
 				return err
 			}
-			r.flusher.Left.SaveAbandoned(newest)
+			flush.NewLeftovers(r.flusher).SaveAbandoned(newest)
 		}
 		r.tellBeginning(false)
 	}

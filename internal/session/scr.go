@@ -59,6 +59,7 @@ type services struct {
 	protection *protection
 	cache      *cache.Cache
 	flusher    *flush.Flusher
+	room       *flush.Room
 	restart    *restart.Restart
 	advisor    *advice.Advisor
 }

@@ -15,7 +15,7 @@ import (
 // Start starts to flush a dataset in the background, unless it is postponed and cannot be restored.
 func (f *Flusher) Start(c *cache.Cached) error {
 	f.Contents.Restore(c)
-	if f.config.Cache.Find(c.ID()) == nil {
+	if c.Gone() {
 		return nil
 	}
 	f.waitAll(f.Background.conflicts(c.Name(), f.Background.names(c)))
@@ -39,18 +39,14 @@ func (f *Flusher) WaitForName(name string) {
 	f.waitAll(f.Background.conflicts(name, nil))
 }
 
-// Flushing reports whether a dataset is being flushed in the background, or will be once it is
-// protected. It is not collective.
-func (f *Flusher) Flushing(id int) bool {
-	return f.later != nil && f.later.ID() == id || slices.ContainsFunc(f.Background.running, func(b *running) bool { return b.cached.ID() == id })
-}
-
 // Running returns how many background flushes have not ended. It is not collective.
-func (f *Flusher) Running() int {
-	if f.later != nil {
-		return len(f.Background.running) + 1
+func (f *Flusher) Running() (n int) {
+	for _, c := range f.config.Cache.List() {
+		if c.Flushing() {
+			n++
+		}
 	}
-	return len(f.Background.running)
+	return n
 }
 
 // Poll finishes the protection that has ended on all ranks, and the flushes whose files all ranks
@@ -95,10 +91,9 @@ func (f *Flusher) Settle() error {
 	if err := f.Protector.Wait(); err != nil {
 		return err
 	}
-	if f.later != c {
+	if !c.FlushDue() {
 		return nil
 	}
-	f.later = nil
 	if err := f.startOrFlush(c); err != nil {
 		return err
 	}
@@ -119,7 +114,7 @@ func (f *Flusher) Complete(c *cache.Cached, failed error, wait bool) error {
 
 // safe waits until a dataset is protected, if it is being protected.
 func (f *Flusher) safe(c *cache.Cached) error {
-	if f.Protector.Dataset() != c {
+	if !c.Protecting() {
 		return nil
 	}
 	return f.Settle()
@@ -134,14 +129,14 @@ func (f *Flusher) WaitAll() error {
 		return err
 	}
 	list := f.config.Cache.List()
-	if len(list) == 0 || !f.dueAlways(list[0]) || f.Contents.Flushed(list[0].ID()) {
+	if len(list) == 0 || !f.dueAlways(list[0]) || list[0].Flushed() {
 		return nil
 	}
 	c := list[0]
 	if err := f.Flush(c); err != nil {
 		return fmt.Errorf("dataset %s could not be flushed: %w", c.Name(), err)
 	}
-	if !f.Contents.Flushed(c.ID()) {
+	if !c.Flushed() {
 		return mpi.Agree(f.config.World, fmt.Errorf("too much of dataset %s is lost, and it could not be flushed", c.Name()))
 	}
 	f.Contents.evictOutput(c)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/prefix"
@@ -11,34 +12,12 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// copied is what the prefix directory has of a dataset in the cache.
-type copied int
-
-const (
-	notCopied copied = iota // nothing, or a part
-	fetchable               // all of it
-	replaced                // nothing any more, as far as Newest has found: a newer dataset has taken its place
-)
-
-// Contents knows what the prefix directory has of each dataset in the cache. It restores, rebuilds and deletes
-// datasets of the cache, none of which is being flushed, and records what that changes.
+// Contents restores, rebuilds and deletes datasets of the cache, none of which is being flushed, and records in the
+// prefix directory what that changes.
 type Contents struct {
 	cache     *cache.Cache
 	protector *protect.Protector
 	prefix    *prefix.Prefix
-	flushed   map[int]copied // of datasets in the cache, by their ids
-}
-
-// Flushed reports whether a dataset of the cache is in the prefix directory, or was replaced there by a newer one,
-// so that it is not to be flushed. It is not collective.
-func (h *Contents) Flushed(id int) bool { return h.flushed[id] != notCopied }
-
-// SetFlushed records whether a dataset of the cache is in the prefix directory. It is not collective.
-func (h *Contents) SetFlushed(id int, there bool) {
-	h.flushed[id] = notCopied
-	if there {
-		h.flushed[id] = fetchable
-	}
 }
 
 // Restore makes a dataset usable that is postponed (see Recovery.Rebuild in the cache). If it cannot be restored it
@@ -48,7 +27,7 @@ func (h *Contents) Restore(c *cache.Cached) {
 		return
 	}
 	h.cache.Recovery.Restore(c)
-	if h.cache.Find(c.ID()) == nil {
+	if c.Gone() {
 		h.left(c)
 		return
 	}
@@ -58,8 +37,7 @@ func (h *Contents) Restore(c *cache.Cached) {
 // note records what is known of a dataset of an earlier run: whether all files have been read now, which is not so
 // if some have no checksum, and whether a lost node would lose it.
 func (h *Contents) note(c *cache.Cached) {
-	exposed := h.cache.Exposed([]*cache.Cached{c})
-	kept := prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Unchecked(), Exposed: exposed[0]}
+	kept := prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Unchecked(), Exposed: c.Exposed()}
 	h.prefix.Note(func() error { return prefix.EnterKept(h.prefix.Dir, kept, time.Now()) })
 }
 
@@ -88,14 +66,15 @@ func (h *Contents) Newest(series string) (*cache.Cached, error) {
 
 // checkFetchable finds out whether the newest checkpoint of the cache can be fetched, if it was flushed.
 func (h *Contents) checkFetchable(c *cache.Cached) error {
-	if c == nil || !h.Flushed(c.ID()) {
+	if c == nil || !c.Flushed() {
 		return nil
 	}
 	_, usable, err := h.prefix.Find(prefix.Usable(c.Dataset))
-	h.flushed[c.ID()] = fetchable
+	event := life.FoundFlushed
 	if !usable {
-		h.flushed[c.ID()] = replaced
+		event = life.FoundReplaced
 	}
+	h.cache.Happened(c, event)
 	return err
 }
 
@@ -103,7 +82,7 @@ func (h *Contents) checkFetchable(c *cache.Cached) error {
 // older checkpoint takes its place. The error is agreed.
 func (h *Contents) repair(c *cache.Cached) error {
 	err := h.cache.Recovery.Repair(c)
-	if err == nil || h.cache.Find(c.ID()) != nil {
+	if err == nil || !c.Gone() {
 		return err
 	}
 	h.left(c)
@@ -116,7 +95,7 @@ func (h *Contents) repair(c *cache.Cached) error {
 // evictOutput deletes an output from the cache when it is in the prefix directory, unless it is a checkpoint too, so
 // that checkpoints have the space.
 func (h *Contents) evictOutput(c *cache.Cached) {
-	if c.Flags().Has(dataset.Checkpoint) || !h.Flushed(c.ID()) || h.cache.Find(c.ID()) == nil {
+	if c.Flags().Has(dataset.Checkpoint) || !c.Flushed() || c.Gone() {
 		return
 	}
 	h.delete(c)
@@ -132,7 +111,6 @@ func (h *Contents) delete(c *cache.Cached) {
 // left records that a dataset is being removed from the cache.
 func (h *Contents) left(c *cache.Cached) {
 	h.prefix.Note(func() error { return prefix.Locate(h.prefix.Dir, c.Dataset, prefix.InCache, false) })
-	delete(h.flushed, c.ID())
 }
 
 // Held returns the datasets of the cache of which condition is true, also unused ones: those that DropWhere deletes.
@@ -143,13 +121,4 @@ func (h *Contents) Held(condition func(dataset.Dataset) bool) (list []dataset.Da
 	}
 	list = append(list, h.cache.Unused.Known()...)
 	return slices.DeleteFunc(list, func(d dataset.Dataset) bool { return !condition(d) })
-}
-
-// fetchable reports whether the next run could fetch a dataset of the cache. It is not collective.
-func (h *Contents) fetchable(c *cache.Cached) bool { return h.flushed[c.ID()] == fetchable }
-
-// flushFirst reports whether a dataset that is not in the prefix directory has to be flushed, or at least a flush
-// tried, whatever SCR_FLUSH is, before it leaves.
-func (h *Contents) flushFirst(c *cache.Cached) bool {
-	return !h.Flushed(c.ID()) && (c.Flags().Has(dataset.Output) || c.Withheld())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/mpi"
@@ -38,7 +39,7 @@ func (f *Flusher) Finish(written int) error {
 				"then start the program again on these nodes, or run scr_copy --id %d on each of them and scr_index --build %d on one (scr_postrun does both)",
 				err, c.ID(), c.Name(), c.ID(), c.ID())
 		}
-		if record(err); err != nil && f.config.Cache.Find(c.ID()) == nil {
+		if record(err); err != nil && c.Gone() {
 			list = f.unflushed(written) // an older checkpoint has taken its place
 		}
 	}
@@ -62,10 +63,10 @@ func (f *Flusher) waitOrLeave() {
 // unflushed returns the datasets that Finish has to flush, oldest first.
 func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 	for _, c := range slices.Backward(f.config.Cache.List()) {
-		if f.Contents.Flushed(c.ID()) || f.Background.find(c) != nil {
+		if c.Flushed() || f.Background.find(c) != nil {
 			continue
 		}
-		if f.Contents.flushFirst(c) || f.config.Policy.On() && c == f.config.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
+		if life.MustFlush(c.Dataset, c.State) || f.config.Policy.On() && c == f.config.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
 			list = append(list, c)
 		}
 	}

@@ -5,17 +5,21 @@
 // checkpoint when the job stops. Either the program waits for it (foreground.go), or a
 // thread or scr_transfer copies in the background (background.go, with package mover).
 // Before a dataset is evicted from the cache, its background flush has to end, and an
-// output is flushed if it has not been yet (evict.go).
+// output is flushed if it has not been yet (room.go).
 //
 //	flusher.go     Flusher: decides whether the flush of a completed dataset is due
 //	background.go  Flusher: flushes in the background: start, poll, wait
 //	foreground.go  Flusher: flushes while the program waits
 //	finish.go      Flusher: flushes datasets at the end of a run
 //	running.go     Background: the copies that run while the program computes
-//	contents.go    Contents: what the prefix directory has of each dataset in the cache
-//	evict.go       Room: evicts datasets to make room for the next one; Flusher: drops datasets
+//	contents.go    Contents: restores, rebuilds and deletes datasets that are not being flushed
+//	drop.go        Flusher: drops datasets
+//	room.go        Room: evicts datasets to make room for the next one
 //	leftover.go    Leftovers: flushes datasets of earlier runs at the start of a run
 //	record.go      results: records the result of a flush
+//
+// Room and Leftovers call the Flusher, which does not know them. Package life has what is pure: the states of a dataset,
+// and which datasets leave.
 //
 // Only internal/session and internal/lifecycle/restart call this package. All methods and functions are collective
 // over the ranks of the job, and their results are agreed, unless their comment says otherwise.
@@ -26,6 +30,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/node/cache"
@@ -76,24 +81,19 @@ type Flusher struct {
 	Protector  *protect.Protector
 	Contents   *Contents
 	Background *Background
-	Room       *Room
-	Left       *Leftovers
 
 	config  Config
 	results *results
-	polled  time.Time     // when Poll was last called
-	later   *cache.Cached // is to be flushed once it is protected
+	polled  time.Time // when Poll was last called
 }
 
 // Open returns a Flusher. No copy of an earlier run may continue any more (mover.Reset).
 func Open(c Config) *Flusher {
 	f := &Flusher{
 		config: c, Protector: c.Protector, Background: &Background{Config: c},
-		Contents: &Contents{cache: c.Cache, protector: c.Protector, prefix: c.Prefix, flushed: map[int]copied{}},
-		results:  &results{world: c.World, dir: c.Prefix.Dir, events: c.Events, phases: c.Phases, taken: c.Taken},
+		Contents: &Contents{cache: c.Cache, protector: c.Protector, prefix: c.Prefix},
+		results:  &results{world: c.World, cache: c.Cache, dir: c.Prefix.Dir, events: c.Events, phases: c.Phases, taken: c.Taken},
 	}
-	f.Room = &Room{flusher: f, cache: c.Cache, contents: f.Contents, log: c.Log, fetch: c.Fetch, sizeName: c.SizeName}
-	f.Left = &Leftovers{flusher: f, cache: c.Cache, contents: f.Contents, prefix: c.Prefix, log: c.Log, policy: c.Policy, ranks: c.World.Size()}
 	if err := f.Background.openMovers(); err != nil {
 		c.Log.WarnJob("%v; threads of the processes copy instead", err)
 	}
@@ -110,8 +110,8 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	if f.waits(c) {
 		return f.flushNow(c)
 	}
-	if f.Protector.Dataset() == c && f.Background.kind(c) == mover.ByDaemon { // it may begin to copy at once
-		f.later = c
+	if c.Protecting() && f.Background.kind(c) == mover.ByDaemon { // it may begin to copy at once
+		f.config.Cache.Happened(c, life.FlushDelayed)
 		return nil
 	}
 	return f.startOrFlush(c)
@@ -137,7 +137,7 @@ func (f *Flusher) flushNow(c *cache.Cached) error {
 	if c.Flags().Has(dataset.Output) {
 		return err
 	}
-	if f.config.Cache.Find(c.ID()) == nil {
+	if c.Gone() {
 		f.config.Log.WarnJob("%v; too much of dataset %s is lost, and it is removed from the cache", err, c.Name())
 		return nil
 	}

@@ -20,11 +20,11 @@ func (f *Flusher) Flush(c *cache.Cached) error {
 	f.Contents.Restore(c)
 	if b := f.Background.find(c); b != nil {
 		f.wait(b)
-		if !f.Contents.Flushed(c.ID()) && f.config.Cache.Find(c.ID()) == nil {
+		if !c.Flushed() && c.Gone() {
 			return mpi.Agree(f.config.World, fmt.Errorf("dataset %d (%s) was lost while it was flushed", c.ID(), c.Name()))
 		}
 	}
-	if f.Contents.Flushed(c.ID()) || f.config.Cache.Find(c.ID()) == nil {
+	if c.Flushed() || c.Gone() {
 		return nil
 	}
 	f.waitAll(f.Background.conflicts(c.Name(), f.Background.names(c)))

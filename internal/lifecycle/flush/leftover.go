@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/observe/report"
@@ -14,13 +15,18 @@ import (
 
 // Leftovers flushes what earlier runs, or a part of this run that it does not continue, have left in the cache.
 type Leftovers struct {
-	flusher  *Flusher
-	cache    *cache.Cache
-	contents *Contents
-	prefix   *prefix.Prefix
-	log      *report.Logger
-	policy   config.FlushPolicy
-	ranks    int // of this job
+	flusher *Flusher
+	cache   *cache.Cache
+	prefix  *prefix.Prefix
+	log     *report.Logger
+	policy  config.FlushPolicy
+	ranks   int // of this job
+}
+
+// NewLeftovers returns the Leftovers of a session.
+func NewLeftovers(f *Flusher) *Leftovers {
+	c := f.config
+	return &Leftovers{flusher: f, cache: c.Cache, prefix: c.Prefix, log: c.Log, policy: c.Policy, ranks: c.World.Size()}
 }
 
 // Flush flushes datasets of earlier runs in the cache: outputs, withheld checkpoints, and, if
@@ -31,17 +37,17 @@ type Leftovers struct {
 func (l *Leftovers) Flush(checkpoints bool) error {
 	l.flushForeign(checkpoints)
 	if checkpoints {
-		if _, err := l.contents.Newest(""); err != nil {
+		if _, err := l.flusher.Contents.Newest(""); err != nil {
 			return err
 		}
 	}
 	for _, c := range slices.Backward(slices.Clone(l.cache.List())) { // oldest first, so that the newest becomes current
-		if l.contents.Flushed(c.ID()) || !l.contents.flushFirst(c) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
+		if c.Flushed() || !life.MustFlush(c.Dataset, c.State) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
 			continue
 		}
 		err := l.flusher.Flush(c)
 		if err == nil {
-			l.contents.evictOutput(c)
+			l.flusher.Contents.evictOutput(c)
 		}
 		if err != nil && checkpoints && c == l.cache.NewestCheckpoint(c.Series()) {
 			return fmt.Errorf("%w (SCR_FLUSH_ON_RESTART and SCR_GLOBAL_RESTART require that it is flushed)", err)
@@ -119,7 +125,7 @@ const deleted = "dataset %s, from which this run does not continue, cannot be fl
 // SaveAbandoned flushes a checkpoint of the cache from which the run does not continue, since it would be deleted. If it cannot be flushed,
 // SaveAbandoned warns. With SCR_FLUSH=0 it flushes none.
 func (l *Leftovers) SaveAbandoned(c *cache.Cached) {
-	if !l.policy.On() || c == nil || l.contents.Flushed(c.ID()) {
+	if !l.policy.On() || c == nil || c.Flushed() {
 		return
 	}
 	defer l.flusher.keepAll()()
@@ -150,7 +156,7 @@ func (l *Leftovers) flushParts(d cache.Foreign) error {
 func (l *Leftovers) Resume(missing []dataset.Dataset) {
 	for _, c := range slices.Backward(slices.Clone(l.cache.List())) {
 		begun := slices.ContainsFunc(missing, func(d dataset.Dataset) bool { return d.ID() == c.ID() })
-		if !begun || l.contents.Flushed(c.ID()) || l.flusher.Background.kind(c) == mover.Sync {
+		if !begun || c.Flushed() || l.flusher.Background.kind(c) == mover.Sync {
 			continue
 		}
 		if err := l.flusher.Start(c); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
@@ -35,9 +36,11 @@ func (e *FullError) lack() string {
 
 func (e *FullError) Unwrap() error { return e.Err }
 
-// results records how flushes begin and end: in the event log and the account of phases, and for the session.
+// results records how flushes begin and end: in the state of the dataset, in the event log and the account of phases,
+// and for the session.
 type results struct {
 	world  mpi.Comm
+	cache  *cache.Cache
 	dir    string // the prefix directory
 	events *eventlog.Log
 	phases *phases.Meter
@@ -46,22 +49,26 @@ type results struct {
 
 // begin records that the flush of a dataset begins.
 func (r *results) begin(c *cache.Cached) {
+	r.cache.Happened(c, life.FlushStarted)
 	r.events.Dataset(eventlog.FlushStart, c.Dataset, eventlog.Record{Note: r.dir})
 }
 
 // fail records that a flush that began at start has failed, or was not even started.
 func (r *results) fail(c *cache.Cached, start time.Time, err error) {
+	r.cache.Happened(c, life.FlushFailed)
 	r.events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, start, err)
 }
 
 // end records the result err of a flush that began at start, and in which the caller's copies took some time. It
 // returns err, which is a *FullError if that is the reason.
 func (r *results) end(c *cache.Cached, start time.Time, took time.Duration, err error) error {
-	r.events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, start, err)
 	if err != nil {
+		r.fail(c, start, err)
 		r.taken(err)
 		return r.explain(c, err)
 	}
+	r.cache.Happened(c, life.FlushEnded)
+	r.events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, start, nil)
 	r.events.Copied("FLUSH", c.Dataset, c.Desc.Store, r.dir, start)
 	r.phases.Log(c.Dataset, phases.Took("FLUSH", start, took))
 	return nil
@@ -81,12 +88,12 @@ func (r *results) explain(c *cache.Cached, err error) error {
 	return &FullError{err, r.dir, free, c.Size()}
 }
 
-// conclude records the result err of a flush as results.end does, and that the dataset is flushed.
+// conclude records the result err of a flush as results.end does. If the dataset is flushed, older ones may leave the prefix
+// directory.
 func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration, err error) error {
 	if err := f.results.end(c, start, took, err); err != nil {
 		return err
 	}
-	f.Contents.SetFlushed(c.ID(), true)
 	if c.Withheld() {
 		return nil // older checkpoints of the prefix directory may be those that can be offered
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/lifecycle/background"
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix/transfer"
@@ -288,6 +289,7 @@ func (p *Protector) fallBack(set *redundancy.Set, failed error) {
 func (p *Protector) Cancel(c *cache.Cached) {
 	if p.Dataset() == c && c != nil {
 		p.Abandon()
+		p.Cache.Happened(c, life.ProtectionFailed)
 	}
 }
 

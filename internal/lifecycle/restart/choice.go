@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
@@ -59,7 +60,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		inCache = nil // the prefix directory has a newer one of the name
 	}
 	if inCache != nil {
-		inCache.Withhold(false)
+		r.Cache.Happened(inCache, life.OfferedAgain)
 	}
 	newer := r.after(id)
 	leaves := func(d dataset.Dataset) bool {
@@ -81,7 +82,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		err = r.FindAgain()
 	} else {
 		r.Withdraw()
-		_, err = r.Flusher.Contents.Newest(series)
+		_, err = r.Room.Flusher.Contents.Newest(series)
 	}
 	return Chosen{series, int(found[1]), found[2]}, err
 }
@@ -102,7 +103,7 @@ func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) *c
 		if c.Name() != name || !condition(c) {
 			continue
 		}
-		r.Flusher.Contents.Restore(c)
+		r.Room.Flusher.Contents.Restore(c)
 		if r.Cache.Find(c.ID()) == c {
 			return c
 		}
@@ -206,10 +207,10 @@ func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *pref
 // third one. Flushes are cancelled before, since the next run would complete them. A lack of
 // room in the prefix directory is an error only if there is a change, and spare is false.
 func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *prefix.Index) change, spare bool) error {
-	if err := r.Flusher.Halt(condition); err != nil {
+	if err := r.Room.Flusher.Halt(condition); err != nil {
 		return err
 	}
-	list := r.Flusher.Contents.Held(condition)
+	list := r.Room.Flusher.Contents.Held(condition)
 	return mpi.OnRoot(r.World, func() error {
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
@@ -236,7 +237,7 @@ func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *pr
 // dropLeaving deletes the datasets of the cache of which condition, which is the same on all
 // ranks, is true, and, if listed is true on rank 0, the list of them in the index.
 func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool, listed bool) error {
-	if err := r.Flusher.DropWhere(condition); err != nil || !listed {
+	if err := r.Room.Flusher.DropWhere(condition); err != nil || !listed {
 		return err
 	}
 	r.unlist()
@@ -264,7 +265,7 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 	if offered {
 		r.Withdraw()
 	}
-	if err := r.Flusher.Halt(named); err != nil {
+	if err := r.Room.Flusher.Halt(named); err != nil {
 		return err
 	}
 	known, ok, err := r.Prefix.Find(prefix.Lookup(name))
@@ -275,7 +276,7 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 		func() error { return r.drop(named, noChange, false) },
 		there,
 	}
-	if ok && slices.ContainsFunc(r.Flusher.Contents.Held(named), func(d dataset.Dataset) bool { return d.ID() > known.ID() }) {
+	if ok && slices.ContainsFunc(r.Room.Flusher.Contents.Held(named), func(d dataset.Dataset) bool { return d.ID() > known.ID() }) {
 		slices.Reverse(steps)
 	}
 	for _, step := range steps {
@@ -286,6 +287,6 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 	if offered && again {
 		return r.FindAgain()
 	}
-	_, err = r.Flusher.Contents.Newest(known.Series())
+	_, err = r.Room.Flusher.Contents.Newest(known.Series())
 	return err
 }

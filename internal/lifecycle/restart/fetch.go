@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
@@ -154,7 +155,7 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	r.Flusher.Contents.SetFlushed(c.ID(), true)
+	r.Cache.Happened(c, life.FoundFlushed)
 	r.offerCached(c)
 	r.Log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), time.Since(start).Seconds())
 	return nil
@@ -209,7 +210,7 @@ func (r *Restart) fallback(d dataset.Dataset) *cache.Cached {
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store, stays *cache.Cached) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
 	// Redundancy is not larger than the files, but for PARTNER with several copies.
-	leaving, err := r.Flusher.Room.Leaving(store, d.Series(), 2*prefix.Parts{0: files}.Bytes())
+	leaving, err := r.Room.Leaving(store, d.Series(), 2*prefix.Parts{0: files}.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +225,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 			return nil, err
 		}
 	}
-	r.Flusher.Room.Evict(leaving)
+	r.Room.Evict(leaving)
 	d.SetComplete(false) // until it is complete in the cache
 	d.SetCompressed(false)
 	c, err := r.Cache.Create(d, desc)
@@ -254,7 +255,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 			return c, err
 		}
 	}
-	r.Flusher.Room.Evict(later)
+	r.Room.Evict(later)
 	r.Phases.Log(c.Dataset, phases.Took(eventlog.Fetch, start, took))
 	return c, nil
 }

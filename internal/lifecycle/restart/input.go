@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
@@ -24,9 +25,9 @@ func (r *Restart) WithholdOtherInput() {
 		if !c.Flags().Has(dataset.Checkpoint) || !r.isOfOtherInput(c.Dataset) || c.Name() == r.Current.Name {
 			continue
 		}
-		c.Withhold(true)
+		r.Cache.Happened(c, life.NotOffered)
 		more := "; it is flushed now, and stays in the cache until its place is needed"
-		if r.Flusher.Contents.Flushed(c.ID()) {
+		if c.Flushed() {
 			more = "; it is in the prefix directory, and stays in the cache until its place is needed"
 		}
 		r.tellOtherInput(c.Dataset, more)

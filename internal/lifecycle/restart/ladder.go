@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goscr/goscr/internal/lifecycle/flush"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
@@ -44,7 +45,7 @@ func FindFirst(r *Restart, fetch, written bool) error {
 			r.rung = fetched
 		}
 	}
-	newest, err := r.Flusher.Contents.Newest("")
+	newest, err := r.Room.Flusher.Contents.Newest("")
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (r *Restart) FindInRun() error {
 	if r.offered != nil || r.Never {
 		return nil
 	}
-	newest, err := r.Flusher.Contents.Newest("")
+	newest, err := r.Room.Flusher.Contents.Newest("")
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func findWhere(r *Restart, of func(dataset.Dataset) bool) error {
 			if !of(c.Dataset) || !c.Flags().Has(dataset.Checkpoint) || c.Withheld() {
 				continue
 			}
-			r.Flusher.Contents.Restore(c)
+			r.Room.Flusher.Contents.Restore(c)
 			if r.Cache.Find(c.ID()) == c {
 				r.offerCached(c)
 				break
@@ -184,7 +185,7 @@ func (r *Restart) offerNamed() error {
 		c := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) && r.Current.is(c.Dataset) })
 		if c != nil {
 			r.offerCached(c)
-			tellChoice(r, r.Flusher.Contents.Held(r.after(c.ID())))
+			tellChoice(r, r.Room.Flusher.Contents.Held(r.after(c.ID())))
 			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
 	}
@@ -213,7 +214,7 @@ func (r *Restart) offerNamed() error {
 // fetchNamed offers the checkpoint of the prefix directory that the user has chosen. If it cannot be fetched, what is
 // newer stays in the cache.
 func fetchNamed(r *Restart, d dataset.Dataset) error {
-	held := r.Flusher.Contents.Held(func(dataset.Dataset) bool { return true }) // before some are evicted
+	held := r.Room.Flusher.Contents.Held(func(dataset.Dataset) bool { return true }) // before some are evicted
 	ok, err := r.fetch(d)
 	if err != nil {
 		r.unlist()
@@ -327,10 +328,10 @@ func (r *Restart) Fail(byAll bool) error {
 		r.refused.marked = true
 		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
 		if byAll { // its input may be wrong, and not the checkpoint
-			r.Flusher.Left.SaveAbandoned(o.cached)
+			flush.NewLeftovers(r.Room.Flusher).SaveAbandoned(o.cached)
 		}
 		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room", o.Name())
-		err = errors.Join(err, r.Flusher.PassOver(o.cached))
+		err = errors.Join(err, r.Room.Flusher.PassOver(o.cached))
 	}
 	err = errors.Join(err, r.Prefix.Failed(o.Dataset, why))
 	if byAll {
@@ -342,7 +343,7 @@ func (r *Restart) Fail(byAll bool) error {
 // Supersede deletes the datasets from the cache that this run does not use, once it has
 // completed a checkpoint of its own, by. Those of other series stay.
 func (r *Restart) Supersede(by dataset.Dataset) error {
-	r.Flusher.Room.Supersede()
+	r.Room.Supersede()
 	r.Cache.Unused.DropSuperseded(by.Series())
 	if !r.refused.marked {
 		return nil
@@ -364,7 +365,7 @@ type Condemned struct {
 
 // NewCondemned returns a Condemned with the datasets of the cache, and without a mark. It is not collective, but all ranks call it.
 func NewCondemned(r *Restart) *Condemned {
-	c := &Condemned{list: slices.Clone(r.Cache.List()), held: r.Flusher.Contents.Held(func(dataset.Dataset) bool { return true })}
+	c := &Condemned{list: slices.Clone(r.Cache.List()), held: r.Room.Flusher.Contents.Held(func(dataset.Dataset) bool { return true })}
 	c.Marks, c.whys = make([]int64, len(c.list)+len(c.held)), make([]string, len(c.list))
 	return c
 }
@@ -408,7 +409,7 @@ func (r *Restart) PassOver(c *Condemned) error {
 		}
 		r.refused.marked = true
 		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", x.Name(), c.whys[i], x.Name())
-		if err := errors.Join(r.Flusher.PassOver(x), r.Prefix.Failed(x.Dataset, c.whys[i])); err != nil {
+		if err := errors.Join(r.Room.Flusher.PassOver(x), r.Prefix.Failed(x.Dataset, c.whys[i])); err != nil {
 			return err
 		}
 	}

@@ -34,13 +34,13 @@ import (
 
 // Config has the parameters of a Restart.
 type Config struct {
-	World   mpi.Comm
-	Cache   *cache.Cache
-	Prefix  *prefix.Prefix
-	Flusher *flush.Flusher
-	Log     *report.Logger
-	Events  *eventlog.Log // on rank 0
-	Phases  *phases.Meter // nil: phases are not measured
+	World  mpi.Comm
+	Cache  *cache.Cache
+	Prefix *prefix.Prefix
+	Room   *flush.Room
+	Log    *report.Logger
+	Events *eventlog.Log // on rank 0
+	Phases *phases.Meter // nil: phases are not measured
 
 	JobID     string // SCR_JOB_ID
 	Input     string // digest of the files of SCR_JOB_INPUT; "" if there are none

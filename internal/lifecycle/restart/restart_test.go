@@ -105,7 +105,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 		with(&fc, &rc)
 	}
 	r.flusher = flush.Open(fc)
-	rc.Flusher = r.flusher
+	rc.Room = flush.NewRoom(r.flusher)
 	r.restart = restart.New(rc)
 	r.cache.Recovery.Rebuild()
 	condemned := restart.NewCondemned(r.restart)
@@ -120,11 +120,11 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 
 // makeRoom makes room for one more dataset in the store.
 func (r *rig) makeRoom() error {
-	leaving, err := r.flusher.Room.Leaving(r.cache.Config.Stores[0], "", cache.SizeUnknown)
+	leaving, err := r.restart.Room.Leaving(r.cache.Config.Stores[0], "", cache.SizeUnknown)
 	if err != nil {
 		return err
 	}
-	r.flusher.Room.Evict(leaving)
+	r.restart.Room.Evict(leaving)
 	return nil
 }
 
@@ -325,8 +325,8 @@ func TestCompleted_Due(t *testing.T) {
 		if err := r.checkpoints(2); err != nil {
 			return err
 		}
-		if r.flusher.Contents.Flushed(1) || !r.flusher.Contents.Flushed(2) {
-			return fmt.Errorf("flushed: 1 %v, 2 %v", r.flusher.Contents.Flushed(1), r.flusher.Contents.Flushed(2))
+		if r.cache.Find(1).Flushed() || !r.cache.Find(2).Flushed() {
+			return fmt.Errorf("flushed: 1 %v, 2 %v", r.cache.Find(1).Flushed(), r.cache.Find(2).Flushed())
 		}
 		c, err := r.write(dataset.Output)
 		if err == nil {
@@ -336,7 +336,7 @@ func TestCompleted_Due(t *testing.T) {
 			return fmt.Errorf("the output is in the cache once it is flushed: %v", err)
 		}
 		r.stop = true
-		if err := errors.Join(r.checkpoints(1), r.checkpoints(1)); err != nil || !r.flusher.Contents.Flushed(4) || !r.flusher.Contents.Flushed(5) {
+		if err := errors.Join(r.checkpoints(1), r.checkpoints(1)); err != nil || !r.cache.Find(4).Flushed() || !r.cache.Find(5).Flushed() {
 			return fmt.Errorf("not flushed although the job stops: %v", err)
 		}
 		return nil
@@ -407,7 +407,7 @@ func TestBackground(t *testing.T) {
 		if err := r.checkpoints(1); err != nil {
 			return err
 		}
-		if r.flusher.Running() != 1 || r.flusher.Contents.Flushed(1) {
+		if r.flusher.Running() != 1 || r.cache.Find(1).Flushed() {
 			return errors.New("the program has waited")
 		}
 		for r.flusher.Background.BeginCopies(); r.flusher.Running() > 0; {
@@ -415,7 +415,7 @@ func TestBackground(t *testing.T) {
 				return err
 			}
 		}
-		if err := r.checkpoints(1); err != nil || !r.flusher.Contents.Flushed(1) {
+		if err := r.checkpoints(1); err != nil || !r.cache.Find(1).Flushed() {
 			return fmt.Errorf("1 is not flushed: %v", err)
 		}
 		if err := r.flusher.PassOver(r.cache.Find(2)); err != nil || r.flusher.Running() != 0 {
@@ -424,7 +424,7 @@ func TestBackground(t *testing.T) {
 		if err := r.checkpoints(1); err != nil {
 			return err
 		}
-		if err := r.flusher.Finish(0); err != nil || !r.flusher.Contents.Flushed(3) {
+		if err := r.flusher.Finish(0); err != nil || !r.cache.Find(3).Flushed() {
 			return fmt.Errorf("3 is not flushed: %v", err)
 		}
 		return nil

@@ -36,6 +36,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
@@ -122,7 +123,7 @@ func (k *Cache) Highest() int { return k.parts.highest }
 // caller's, with the paths of copies; others are left out. It is collective. If they cannot be recorded in the
 // filemap, the next run finds the dataset unchecked.
 func (k *Cache) Checked(c *Cached, files []redundancy.File) {
-	if !c.unchecked {
+	if !c.Unchecked() {
 		return
 	}
 	found := map[string]uint32{}
@@ -145,7 +146,9 @@ func (k *Cache) Checked(c *Cached, files []redundancy.File) {
 	if err := k.parts.maps.Fold(); err != nil {
 		k.Config.Log.Detail("dataset %d: its checksums are not recorded: %v", c.ID(), err)
 	}
-	c.unchecked = mpi.Any(k.Config.World, left)
+	if !mpi.Any(k.Config.World, left) {
+		k.Happened(c, life.Checked)
+	}
 }
 
 // Create begins a dataset. Its files are entered with Add, and it becomes
@@ -186,6 +189,7 @@ func (k *Cache) Evict(leaving []*Cached) {
 		if len(made) > 0 && k.parts.places.inside(made[0].Path) {
 			k.parts.places.place(c.ID()).keep(k.parts.me(), made[0])
 		}
+		k.Happened(c, life.Evicted)
 		k.Delete(c.ID())
 	}
 }

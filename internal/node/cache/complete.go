@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
@@ -71,7 +72,8 @@ func (k *Cache) complete(c *Cached, failed error, check func([]redundancy.File) 
 		err = check(redundancy.Counted(files))
 	}
 	c.encoding = time.Since(start)
-	if err := k.encoded(c, files, made, err); err != nil {
+	unchecked, err := k.encoded(c, files, made, err)
+	if err != nil {
 		return k.abandon(c, nil, err)
 	}
 	if k.parts.places.world[c.ID()] {
@@ -82,6 +84,7 @@ func (k *Cache) complete(c *Cached, failed error, check func([]redundancy.File) 
 	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
 	// some of the ranks have recorded that the dataset is complete.
 	c.SetComplete(true)
+	k.Happened(c, life.Completed, life.Facts{Unchecked: unchecked})
 	return k.include(c, append(files, made...))
 }
 
@@ -141,17 +144,18 @@ func (v *validation) run(common bool) (totals []int64, err error) {
 }
 
 // encoded agrees that all ranks have encoded a dataset, of which own are the caller's files, and sums the sizes of
-// their redundancy files, those of the caller being made. It is collective; the error is agreed.
-func (k *Cache) encoded(c *Cached, own, made []redundancy.File, err error) error {
+// their redundancy files, those of the caller being made. left is whether files of some rank have no checksum. It is collective; the
+// error is agreed.
+func (k *Cache) encoded(c *Cached, own, made []redundancy.File, err error) (left bool, agreed error) {
 	sums := []int64{0, one(unchecked(own))}
 	for _, f := range made {
 		sums[0] += f.Meta.Size()
 	}
 	err = mpi.AgreeSum(k.Config.World, err, sums)
 	if err == nil { // after an error sums are the caller's
-		c.redundancy, c.unchecked = sums[0], sums[1] > 0
+		c.redundancy = sums[0]
 	}
-	return err
+	return sums[1] > 0, err
 }
 
 // unchecked reports whether a file that the caller counts has no checksum.
@@ -163,7 +167,7 @@ func unchecked(own []redundancy.File) bool {
 // to the list.
 func (l *UsableList) include(c *Cached, files []redundancy.File) error {
 	err := l.record(c, files)
-	if c.restored && noRoom(err) {
+	if c.own && noRoom(err) {
 		// The entries on disk are those from which this run began, so the next run can
 		// restore the dataset in the same way.
 		l.parts.log.Warn("dataset %d: what has been done to use it again cannot be recorded: %v", c.ID(), err)
@@ -205,6 +209,7 @@ func (l *UsableList) record(c *Cached, files []redundancy.File) error {
 // why the caller's own files are not valid, nil if they are or if that is not the reason.
 func (l *UsableList) abandon(c *Cached, failed, why error) error {
 	why = l.explain(c, failed, why)
+	l.parts.leaves(c)
 	l.Delete(c.ID())
 	return why
 }

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		hold(path)
 		return
 	}
+	Bug = func(err error) { panic(err) }
 	os.Exit(m.Run())
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/report"
@@ -34,6 +35,30 @@ type parts struct {
 	newest  int             // the highest id in the filemaps of all ranks when they were opened, -1 if they were empty
 	highest int             // highest id of all datasets that the caller has seen
 }
+
+// happened records an event of a dataset. An impossible one is a bug, of which users should tell us; the run continues.
+func (p *parts) happened(c *Cached, e life.Event, facts ...life.Facts) {
+	var f life.Facts
+	if len(facts) > 0 {
+		f = facts[0]
+	}
+	next, err := c.State.After(e, f)
+	if err != nil {
+		p.log.WarnJobOnce("dataset %d (%s): %v; the run continues", c.ID(), c.Name(), err)
+		Bug(err)
+	}
+	c.State = next
+}
+
+// leaves records that a dataset is none of this run's any more, unless that is recorded already.
+func (p *parts) leaves(c *Cached) {
+	if !c.Gone() {
+		p.happened(c, life.Left)
+	}
+}
+
+// Bug is called with the error of an event that package life does not have in its table. Tests change it.
+var Bug = func(error) {}
 
 // me is the caller's rank in the job.
 func (p *parts) me() int { return p.world.Rank() }

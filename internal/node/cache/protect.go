@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -49,11 +50,11 @@ func (k *Cache) completeFirst(c *Cached, failed error, comm mpi.Revocable) (*Pro
 		p.own = append(p.own, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
 	}
 	// What Run would do with the filemap and the spare file, which belong to the program's thread.
-	c.waiting, c.unchecked, c.bare = true, true, c.made() > 0
-	if c.bare {
+	if c.bare = c.made() > 0; c.bare {
 		err = prepare(p.job, c.Desc.Scheme.Name())
 	}
-	if err := mpi.Agree(k.Config.World, err); err != nil {
+	bare, err := mpi.AgreeSumOne(k.Config.World, err, one(c.bare))
+	if err != nil {
 		return nil, k.abandon(c, nil, err)
 	}
 	set := *c.Desc.Set
@@ -64,6 +65,7 @@ func (k *Cache) completeFirst(c *Cached, failed error, comm mpi.Revocable) (*Pro
 	// If the job dies while only some ranks have recorded the dataset, it is lost: the protected
 	// one before it has to be there still.
 	c.SetComplete(true)
+	k.Happened(c, life.ProtectionStarted, life.Facts{Exposed: bare > 0, Unchecked: true})
 	return p, k.include(c, files)
 }
 
@@ -138,7 +140,8 @@ func (p *Protection) Cancel() { p.comm.Revoke("the protection is cancelled") }
 func (k *Cache) Protected(p *Protection, err error) error {
 	c := p.cached
 	c.encoding = p.took
-	if err := k.encoded(c, p.own, p.made, err); err != nil {
+	unchecked, err := k.encoded(c, p.own, p.made, err)
+	if err != nil {
 		return err
 	}
 	bare := c.bare
@@ -148,11 +151,11 @@ func (k *Cache) Protected(p *Protection, err error) error {
 		c.bare = bare
 		return errors.Join(err, errNotRecorded)
 	}
-	c.waiting = false
+	k.Happened(c, life.ProtectionEnded, life.Facts{Unchecked: unchecked})
 	return nil
 }
 
-// Protect protects a dataset, of which Protected has returned an error, while the program waits.
+// Protect protects a dataset, of which Protected has returned an error, while the program waits. After an error it is used as it is.
 // It is collective; the error is agreed.
 func (k *Cache) Protect(c *Cached) error {
 	p := &Protection{cached: c, job: k.parts.job(c)}
@@ -165,7 +168,10 @@ func (k *Cache) Protect(c *Cached) error {
 	var err error
 	p.made, err = c.Desc.Scheme.Encode(p.job, p.own)
 	p.took = time.Since(start)
-	return k.Protected(p, err)
+	if err = k.Protected(p, err); err != nil {
+		k.Happened(c, life.ProtectionFailed)
+	}
+	return err
 }
 
 // errNotRecorded says that a dataset has its redundancy, of which a filemap says nothing.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/cache/migrate"
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/observe/eventlog"
@@ -103,8 +104,8 @@ func (r *Recovery) postpone(c *Cached, d filemap.Description) error {
 		c.free()
 		return err
 	}
-	c.damaged = damaged
-	c.postponed = &d
+	c.found = &d
+	r.parts.happened(c, life.Kept, life.Facts{Exposed: damaged})
 	r.usable.insert(c)
 	r.config.Log.Info("dataset %d (%s): older than the checkpoint that is used; its files stay as they are, and are checked and rebuilt if they are needed", c.ID(), c.Name())
 	return nil
@@ -113,11 +114,11 @@ func (r *Recovery) postpone(c *Cached, d filemap.Description) error {
 // Restore makes a dataset of the list usable that Rebuild has postponed. If it cannot be restored it is
 // not in the list afterwards. It is collective.
 func (r *Recovery) Restore(c *Cached) {
-	if c.postponed == nil {
+	if !c.Postponed() {
 		return
 	}
-	d := *c.postponed
-	c.postponed = nil
+	d := *c.found
+	c.found = nil
 	r.usable.remove(c.ID())
 	c.free()
 	r.take(c.ID(), c, d, nil)
@@ -133,9 +134,11 @@ func (r *Recovery) take(id int, c *Cached, d filemap.Description, err error) {
 		outcome, err = r.restoreOrYield(c, d)
 	}
 	r.reportRebuilt(id, d, start, outcome, err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return
+	}
+	r.parts.leaves(c)
+	switch {
 	case errors.Is(err, errUnfinished):
 		r.config.Log.WarnJob("%s in the cache is deleted: %v; %s", labelled(id, d), err, another)
 		r.usable.Delete(id)
@@ -161,7 +164,7 @@ func labelled(id int, d filemap.Description) string {
 // newer datasets that cannot be used, and tries again.
 func (r *Recovery) restoreOrYield(c *Cached, d filemap.Description) (outcome string, err error) {
 	for {
-		c.refused, c.bare = false, false // of an attempt before
+		c.bare = false // of an attempt before
 		if outcome, err = r.restore(c, d); err == nil {
 			return outcome, nil
 		}
@@ -197,7 +200,7 @@ func (r *Recovery) find(c *Cached, d filemap.Description, look bool) (m *migrate
 	if c.Desc, err = r.descs.descriptor(id, r.config.Node, r.migration(c).Missing); err != nil {
 		return nil, false, err
 	}
-	c.restored = true
+	c.own = true
 	m = r.migration(c) // now that it is known how many redundancy files there are
 	missing, err := m.Missing()
 	if err != nil {
@@ -208,11 +211,11 @@ func (r *Recovery) find(c *Cached, d filemap.Description, look bool) (m *migrate
 	r.config.World.Allreduce(most, mpi.Max)
 	if most[0] > 0 {
 		// Files are not moved: a later run on other nodes must find them where they are.
-		state := none
+		mine := none
 		if missing {
-			state = lost
+			mine = lost
 		}
-		if err = r.repairer.checkBearable(c, damageOf(c.Desc.Set, state), state); err != nil {
+		if err = r.repairer.checkBearable(c, damageOf(c.Desc.Set, mine), mine, false); err != nil {
 			return nil, false, err
 		}
 	}
@@ -249,11 +252,12 @@ func (r *Recovery) restore(c *Cached, d filemap.Description) (outcome string, er
 		}
 	}
 	start := time.Now()
-	if c.refused, err = m.Run(); err != nil {
+	refused, err := m.Run()
+	if err != nil {
 		return "", err
 	}
 	moved := time.Now()
-	files, outcome, err := r.repairer.repair(c)
+	files, outcome, err := r.repairer.repair(c, refused)
 	if err != nil {
 		return "", err
 	}
@@ -295,7 +299,7 @@ func restoreMetadata(files []redundancy.File) error {
 // Repair checks every file of a usable dataset and rebuilds what is corrupt. A
 // dataset that cannot be made whole is deleted. It is collective.
 func (r *Recovery) Repair(c *Cached) error {
-	files, outcome, err := r.repairer.repair(c)
+	files, outcome, err := r.repairer.repair(c, false)
 	if err == nil {
 		r.config.Log.Info("dataset %d (%s): %s", c.ID(), c.Name(), outcome)
 		for _, f := range files {

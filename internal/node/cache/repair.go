@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -27,7 +28,8 @@ type repairer struct {
 	node mpi.Comm
 }
 
-// repair checks every file of a dataset and rebuilds lost and corrupt files. It checks the
+// repair checks every file of a dataset and rebuilds lost and corrupt files. refused is whether this node had no room for files of
+// the caller that are whole on another node. It checks the
 // files that it reads to rebuild others in the same pass. If one of these is corrupt, it
 // counts as lost and repair begins again, until all files are right or a set has lost more
 // than its scheme tolerates.
@@ -36,7 +38,7 @@ type repairer struct {
 // is lost, and does not change the files. As long as the set tolerates the loss of more members, those
 // that have lost nothing keep what they have: the job may be killed, and a node lost, before the
 // repair ends. It is collective.
-func (r *repairer) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
+func (r *repairer) repair(c *Cached, refused bool) (files []redundancy.File, outcome string, err error) {
 	id, me := c.ID(), r.me()
 	mine := r.damage(c)
 	for {
@@ -45,7 +47,7 @@ func (r *repairer) repair(c *Cached) (files []redundancy.File, outcome string, e
 		own, made := redundancy.Split(files)
 		if mpi.Any(r.world, mine != none) {
 			set = damageOf(c.Desc.Set, mine)
-			if err := r.checkBearable(c, set, mine); err != nil {
+			if err := r.checkBearable(c, set, mine, refused); err != nil {
 				return nil, "", err
 			}
 			var err error
@@ -63,7 +65,7 @@ func (r *repairer) repair(c *Cached) (files []redundancy.File, outcome string, e
 		after, err := (&attempt{r, c, set, mine, files}).run()
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
 		kept, _ := redundancy.Split(after)
-		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept))}
+		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept)), one(c.bare)}
 		r.world.Allreduce(counts, mpi.Sum)
 		switch {
 		case counts[2] > 0: // repeat the attempt
@@ -84,7 +86,7 @@ func (r *repairer) repair(c *Cached) (files []redundancy.File, outcome string, e
 			case lost:
 				r.log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
-			c.unchecked = counts[4] > 0
+			r.happened(c, life.Restored, life.Facts{Exposed: counts[5] > 0, Unchecked: counts[4] > 0})
 			if counts[0] > 0 {
 				r.log.WarnJob("dataset %d (%s): files of %d of %d ranks were lost or damaged, and are rebuilt", id, c.Name(), counts[0], r.world.Size())
 			}
@@ -141,8 +143,8 @@ func damageOf(set *redundancy.Set, mine damage) (d setDamage) {
 }
 
 // checkBearable returns an error on all ranks if some set has lost more members than its
-// scheme tolerates. It is collective.
-func (r *repairer) checkBearable(c *Cached, found setDamage, mine damage) error {
+// scheme tolerates: errRefused if there would be enough but for the lack of room. It is collective.
+func (r *repairer) checkBearable(c *Cached, found setDamage, mine damage, noRoom bool) error {
 	set, scheme := c.Desc.Set, c.Desc.Scheme
 	var err error
 	if !found.encode() && !scheme.Tolerates(set.Size(), found.members) {
@@ -164,7 +166,7 @@ func (r *repairer) checkBearable(c *Cached, found setDamage, mine damage) error 
 		more = fmt.Sprintf(", and %d of the others have no redundancy: it is lost, or was not complete yet", bare)
 	}
 	var refused error
-	if c.refused {
+	if noRoom {
 		refused = errRefused
 	}
 	if refused = mpi.Agree(r.world, refused); refused != nil {

@@ -142,7 +142,7 @@ func TestRepair(t *testing.T) {
 			if err := mpi.Agree(world, err); err != nil {
 				return err
 			}
-			_, outcome, err := k.Recovery.repairer.repair(d)
+			_, outcome, err := k.Recovery.repairer.repair(d, false)
 			if err != nil {
 				outcome = err.Error()
 			}

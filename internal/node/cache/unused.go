@@ -136,6 +136,7 @@ func (l *UnusedList) add(u unused) {
 // failed. It is collective.
 func (l *UnusedList) PassOver(c *Cached) {
 	l.usable.remove(c.ID())
+	l.parts.leaves(c)
 	l.add(unused{Dataset: c.Dataset, id: c.ID(), passed: true, store: c.store})
 	c.free()
 }
@@ -145,19 +146,14 @@ func (u unused) counts(s *reddesc.Store, series string) bool {
 	return u.store == s && !u.stays() && (u.Dataset.IsZero() || u.Series() == series)
 }
 
-// Count returns the number of unused datasets of a series in a store that may leave, and how many of these are newer
-// than the dataset with id newest. It is the same on all ranks.
-func (l *UnusedList) Count(s *reddesc.Store, series string, newest int) (all, newer int) {
+// Places returns the ids of the unused datasets of a series in a store that may leave. It is the same on all ranks.
+func (l *UnusedList) Places(s *reddesc.Store, series string) (ids []int) {
 	for _, u := range l.list {
-		if !u.counts(s, series) {
-			continue
-		}
-		all++
-		if u.id > newest {
-			newer++
+		if u.counts(s, series) {
+			ids = append(ids, u.id)
 		}
 	}
-	return all, newer
+	return ids
 }
 
 // SizeUnknown is the size of a dataset that is not known yet.
@@ -171,8 +167,7 @@ func (l *UnusedList) Evict(s *reddesc.Store, series string, stay int, need int64
 	if len(l.list) == 0 {
 		return
 	}
-	all, _ := l.Count(s, series, 0)
-	surplus := all - stay
+	surplus := len(l.Places(s, series)) - stay
 	l.drop(forRoom, func(u unused) bool {
 		if u.counts(s, series) {
 			surplus--

@@ -1,0 +1,135 @@
+package flush
+
+import (
+	"fmt"
+
+	"github.com/goscr/goscr/internal/lifecycle/life"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
+)
+
+// Room makes room in the cache for the next dataset: it carries out the steps of life.Room.
+type Room struct {
+	Flusher *Flusher
+	cache   *cache.Cache
+	log     *report.Logger
+	own     bool // this run has completed a checkpoint
+}
+
+// NewRoom returns the Room of a session.
+func NewRoom(f *Flusher) *Room { return &Room{Flusher: f, cache: f.config.Cache, log: f.config.Log} }
+
+// Supersede records that this run has completed a checkpoint of its own: withheld ones that cannot be flushed may
+// leave the cache from now on. It is not collective, but all ranks call it.
+func (r *Room) Supersede() { r.own = true }
+
+// Leaving is what has to leave a store before one more dataset is complete in it.
+type Leaving struct {
+	Datasets []*cache.Cached // those that can be used
+	store    *reddesc.Store  // nil: no unused dataset leaves
+	series   string          // of the new dataset
+	stay     int             // number of unused datasets that may stay in the store
+	need     int64           // size in bytes of the caller's part of the new dataset, or cache.SizeUnknown
+}
+
+// Leaving returns what has to leave a store before one more dataset of a series is complete in it: each series has
+// as many places there as the store has. need is the size in bytes of the caller's part of the new dataset, or
+// cache.SizeUnknown on all ranks. It waits for the flushes of those that are being flushed, and flushes an output or
+// a withheld checkpoint that is not in the prefix directory yet. If that cannot be flushed, it stays, and another
+// dataset leaves; Leaving returns an error if that is the newest checkpoint, and it is only in the cache. Once this
+// run has completed a checkpoint, a withheld one leaves even if it cannot be flushed.
+func (r *Room) Leaving(store *reddesc.Store, series string, need int64) (Leaving, error) {
+	var stuck error // why a dataset that must not leave unflushed could not be flushed
+	tried := false
+	for {
+		room, list := r.look(store, series)
+		room.Tried, room.Stuck = tried, stuck != nil
+		step, which, stay := room.Next()
+		leaving := choose(list, which)
+		switch step {
+		case life.WaitForProtection:
+			c := r.Flusher.Protector.Dataset()
+			r.log.Info("dataset %d (%s): its protection has to end before the next dataset has room", c.ID(), c.Name())
+			if err := r.Flusher.Settle(); err != nil {
+				return Leaving{}, err
+			}
+		case life.WaitForFlush:
+			oldest := r.Flusher.Background.oldest() // they end in their order
+			r.log.Info("dataset %d (%s): its flush has to end before the next dataset has room", oldest.cached.ID(), oldest.cached.Name())
+			r.Flusher.wait(oldest)
+		case life.FlushThoseThatMust:
+			tried = true
+			stuck = r.flushLeaving(leaving)
+		case life.Refuse:
+			return Leaving{}, stuck
+		case life.Evict:
+			if stuck != nil {
+				r.log.WarnJob("%v", stuck)
+			}
+			if room.Risky(which) {
+				r.log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
+					r.Flusher.config.SizeName(store.Name))
+			}
+			return Leaving{leaving, store, series, stay, need}, nil
+		}
+	}
+}
+
+// look returns what decides who leaves a store to make room for a dataset of a series, and the datasets of its list.
+func (r *Room) look(store *reddesc.Store, series string) (room life.Room, list []*cache.Cached) {
+	for _, c := range r.cache.List() {
+		if c.Series() == series {
+			list = append(list, c)
+			room.Held = append(room.Held, life.Held{Dataset: c.Dataset, State: c.State, Here: c.Store() == store})
+		}
+	}
+	room.Places, room.Unused = store.Count, r.cache.Unused.Places(store, series)
+	room.Fetch, room.Own, room.Protecting = r.Flusher.config.Fetch, r.own, r.Flusher.Protector.Dataset() != nil
+	return room, list
+}
+
+func choose(list []*cache.Cached, which []int) (chosen []*cache.Cached) {
+	for _, i := range which {
+		chosen = append(chosen, list[i])
+	}
+	return chosen
+}
+
+// Evict deletes datasets, none of which is being flushed, from the cache.
+func (r *Room) Evict(l Leaving) {
+	for _, c := range l.Datasets {
+		r.Flusher.Contents.left(c)
+	}
+	r.cache.Evict(l.Datasets)
+	if l.store != nil {
+		r.cache.Unused.Evict(l.store, l.series, l.stay, l.need)
+	}
+}
+
+// flushLeaving flushes those datasets of a list that must be flushed before they leave. It warns of those that may
+// leave although they cannot be flushed.
+func (r *Room) flushLeaving(list []*cache.Cached) error {
+	for _, c := range list {
+		if !life.MustFlush(c.Dataset, c.State) {
+			continue
+		}
+		what := "output"
+		if !c.Flags().Has(dataset.Output) {
+			what = "checkpoint"
+		}
+		err := r.Flusher.Flush(c)
+		switch {
+		case err == nil:
+		case c.Gone(): // too much of it is lost
+			r.log.WarnJob("%s %s is lost: %v", what, c.Name(), err)
+		case r.own && !c.Flags().Has(dataset.Output):
+			r.log.WarnJob("%s %s, which is not offered, leaves the cache, where the next dataset needs its place, and is nowhere else: %v", what, c.Name(), err)
+		default:
+			return fmt.Errorf("%s %s cannot leave the cache, where the next dataset needs a place, before it is flushed "+
+				"(SCR_Drop gives it up): %w", what, c.Name(), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package life
+
+import (
+	"slices"
+
+	"github.com/goscr/goscr/internal/prefix/dataset"
+)
+
+// Room is what is known when a dataset of a series needs a place in a store.
+type Room struct {
+	Held   []Held // the datasets of that series in the cache, newest first
+	Places int    // that the series has in the store
+	Unused []int  // ids of the unused datasets that have such a place and may leave it
+	Fetch  bool   // SCR_FETCH: the next run can fetch what is in the prefix directory
+	Own    bool   // this run has completed a checkpoint
+	// Protecting is whether the redundancy of some dataset, of any series, is being made.
+	Protecting bool
+	// Tried is whether those that have to be flushed before they leave were flushed, as far as possible; and Stuck is
+	// whether that failed for one that must not leave otherwise.
+	Tried, Stuck bool
+}
+
+// Held is a dataset in the cache.
+type Held struct {
+	dataset.Dataset
+	State
+	Here bool // in the store in which a place is needed
+}
+
+// Step is what to do next to make room.
+type Step int
+
+const (
+	Evict              Step = iota // the datasets that leave can be deleted
+	WaitForProtection              // wait until nothing is being protected any more
+	WaitForFlush                   // wait for the flush that was started first
+	FlushThoseThatMust             // flush those of which MustFlush is true
+	Refuse                         // there is no room without the loss of what nobody else has
+)
+
+// Next returns what to do next to make room; the datasets that leave, as indices of Held; and how many of the unused
+// ones stay. It is called again after each step until it returns Evict or Refuse.
+func (r *Room) Next() (step Step, leaving []int, stay int) {
+	newest, safe := r.newest(func(h Held) bool { return true }), r.newest(Held.safe)
+	leaving, stay = r.leaving(newest)
+	some := func(condition func(i int) bool) bool { return slices.ContainsFunc(leaving, condition) }
+	switch {
+	case r.exposes(leaving):
+		return WaitForProtection, leaving, stay
+	case some(func(i int) bool { return r.Held[i].copy == flushing }):
+		return WaitForFlush, leaving, stay
+	case !r.Tried && some(func(i int) bool { return r.Held[i].MustFlush() }):
+		return FlushThoseThatMust, leaving, stay
+	case r.Stuck && some(func(i int) bool { return r.Unsaved(i) || (i == newest || i == safe) && !r.Held[i].Fetchable() }):
+		return Refuse, leaving, stay
+	}
+	return Evict, leaving, stay
+}
+
+// Risky reports whether the newest checkpoint is among those that leave, and is nowhere else.
+func (r *Room) Risky(leaving []int) bool {
+	newest := r.newest(func(Held) bool { return true })
+	return newest >= 0 && !r.Held[newest].Fetchable() && slices.Contains(leaving, newest)
+}
+
+// MustFlush reports whether a dataset that is not in the prefix directory has to be flushed, or at least a flush tried,
+// whatever SCR_FLUSH is, before it leaves.
+func (h Held) MustFlush() bool { return MustFlush(h.Dataset, h.State) }
+
+// MustFlush is Held.MustFlush.
+func MustFlush(d dataset.Dataset, s State) bool {
+	return !s.Flushed() && (d.Flags().Has(dataset.Output) || s.Withheld())
+}
+
+// safe reports whether a dataset survives the loss of a node, as far as its scheme can do that.
+func (h Held) safe() bool { return h.Protected() && !h.Exposed() }
+
+// Unsaved reports whether a dataset must not leave before it is in the prefix directory: an output, or a withheld
+// checkpoint as long as this run has completed none of its own.
+func (r *Room) Unsaved(i int) bool {
+	h := r.Held[i]
+	return h.MustFlush() && (h.Flags().Has(dataset.Output) || !r.Own)
+}
+
+// newest returns the newest checkpoint that is not withheld and of which condition is true, -1 if there is none.
+func (r *Room) newest(condition func(Held) bool) int {
+	return slices.IndexFunc(r.Held, func(h Held) bool { return h.Flags().Has(dataset.Checkpoint) && !h.Withheld() && condition(h) })
+}
+
+// leaving selects the datasets that leave the store, and how many of the unused ones stay. A dataset that can be
+// fetched again leaves before an unused one that is newer than all that can be used: the next run may be able to use
+// that.
+func (r *Room) leaving(newest int) (leaving []int, stay int) {
+	id := 0
+	if newest >= 0 {
+		id = r.Held[newest].ID()
+	}
+	var here []int // oldest first
+	for i := len(r.Held) - 1; i >= 0; i-- {
+		if r.Held[i].Here {
+			here = append(here, i)
+		}
+	}
+	newer := 0
+	for _, unused := range r.Unused {
+		if unused > id {
+			newer++
+		}
+	}
+	lost := 0 // used ones that cannot be fetched again, or not yet
+	for _, i := range here {
+		lost += min(r.worth(i, newest, r.Fetch), 1)
+	}
+	room := r.Places - 1
+	stay = max(min(newer, room-lost), min(len(r.Unused), room-len(here)), 0)
+	fetch := r.Fetch && stay > 0
+	slices.SortStableFunc(here, func(a, b int) int { return r.worth(a, newest, fetch) - r.worth(b, newest, fetch) })
+	return here[:max(len(here)-max(room-stay, 0), 0)], stay
+}
+
+// worth orders the datasets: those of less worth leave first. The newest checkpoint leaves last, since a restart would
+// need it until the next is complete, and so does the newest that survives the loss of a node; and unsaved datasets after these, if
+// they cannot be flushed. If fetch is true, what is in the prefix directory is worth nothing.
+func (r *Room) worth(i, newest int, fetch bool) int {
+	h := r.Held[i]
+	switch {
+	case r.Stuck && r.Unsaved(i):
+		return 4
+	case fetch && h.Fetchable():
+		return 0
+	case i == r.newest(Held.safe) || i == newest && h.Protecting():
+		return 3
+	case i == newest: // it would not survive the loss of a node
+		return 2
+	case h.copy == flushing:
+		return 2 // it cannot leave before its flush has ended
+	case h.Flags().Has(dataset.Checkpoint) || r.Unsaved(i):
+		return 1
+	}
+	return 0
+}
+
+// exposes reports whether, while redundancy is being made, the newest dataset that survives the loss of a node would
+// leave, or one whose redundancy is being made, or one that may leave without a flush afterwards.
+func (r *Room) exposes(leaving []int) bool {
+	last := r.newest(Held.safe)
+	return r.Protecting && slices.ContainsFunc(leaving, func(i int) bool {
+		return i == last || r.Held[i].Protecting() || r.Unsaved(i)
+	})
+}
