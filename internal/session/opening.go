@@ -210,8 +210,9 @@ func (o *opening) openRestart() error {
 // recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
 // for, and flushes those that should be in the prefix directory by now. Of the datasets in missing an earlier run
 // has not flushed all files. written says whether the index has checkpoints that a program has written to the prefix directory.
+// Each step needs what the one before has found.
 func (o *opening) recoverCache(missing []dataset.Dataset) (written bool, err error) {
-	if o.config.PrefixPurge {
+	if o.config.PrefixPurge { // before the first reading of the index
 		if err := o.prefix.Purge(); err != nil {
 			return false, err
 		}
@@ -219,18 +220,20 @@ func (o *opening) recoverCache(missing []dataset.Dataset) (written bool, err err
 	if o.config.CachePurge {
 		o.cache.Purge()
 	} else {
-		o.cache.Recovery.Rebuild(o.protection.descs...)
+		o.cache.Recovery.Rebuild(o.protection.descs...) // the list of usable and of unused datasets
 	}
-	o.cache.WarnOfRoom(o.config.SizeName)
-	o.cache.Unused.CheckOthers(savedIn)
-	if written, err = o.compareWithIndex(); err != nil {
+	o.cache.WarnOfRoom(o.config.SizeName)                // by the size of a usable one
+	o.cache.Unused.CheckOthers(savedIn)                  // those of other programs among the unused ones
+	if written, err = o.compareWithIndex(); err != nil { // which are flushed, which are passed over, and the user's choice
 		return false, err
 	}
-	o.restart.WithholdOtherInput()
-	if err := flush.NewLeftovers(o.flusher).Flush(o.config.FlushOnRestart || o.config.GlobalRestart); err != nil {
+	o.restart.WithholdOtherInput()        // unless the user has chosen it; says whether it is flushed
+	left := flush.NewLeftovers(o.flusher) // what is withheld is among those to flush
+	if err := left.Flush(o.config.FlushOnRestart || o.config.GlobalRestart); err != nil {
 		return false, err
 	}
-	flush.NewLeftovers(o.flusher).Resume(missing)
+	left.Resume(missing) // in the background, unless it is flushed now
+	// What is left of flushes of datasets that no cache has now.
 	if o.world.Rank() == 0 {
 		o.prefix.RemoveLitter(o.config.JobID, func(d dataset.Dataset) bool { return o.cache.Find(d.ID()) != nil })
 	}

@@ -104,7 +104,7 @@ func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) *c
 			continue
 		}
 		r.Room.Flusher.Contents.Restore(c)
-		if r.Cache.Find(c.ID()) == c {
+		if !c.Gone() {
 			return c
 		}
 	}

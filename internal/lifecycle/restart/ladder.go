@@ -137,7 +137,7 @@ func findWhere(r *Restart, of func(dataset.Dataset) bool) error {
 				continue
 			}
 			r.Room.Flusher.Contents.Restore(c)
-			if r.Cache.Find(c.ID()) == c {
+			if !c.Gone() {
 				r.offerCached(c)
 				break
 			}
