@@ -39,7 +39,7 @@ func (r Ready) Err() error {
 	case Ends:
 		return errors.New("the program is in MPI_Finalize")
 	case NoCall:
-		return errors.New("the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run (SCR_CR_THREAD=0)")
+		return errors.New("the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run (SCR_CR_THREAD=0); if it computes longer between calls, set more seconds")
 	case Matched:
 		return errors.New("the program has a message of MPI_Mprobe or MPI_Improbe that it has not received: no checkpoint can have it")
 	}
@@ -59,7 +59,7 @@ func returned(what string, result int) error {
 	case 0:
 		return nil
 	case late:
-		return fmt.Errorf("the program's %s function has not returned within SCR_CR_LIMIT_SECONDS", what)
+		return fmt.Errorf("the program's %s function has not returned within SCR_CR_LIMIT_SECONDS; if it needs longer, set more seconds", what)
 	}
 	return fmt.Errorf("the program's %s function returned %d", what, result)
 }
