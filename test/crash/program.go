@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -44,6 +45,7 @@ var errWrong = errors.New("wrong")
 
 // runJob runs a job, described by JSON, in this process.
 func runJob(text string) int {
+	cache.Bug = func(err error) { go panic(err) } // ends the process, since no call of goscr can recover it
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		fmt.Fprintln(os.Stderr, "crash:", err)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"sync"
 
+	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/test/tracer"
 )
 
@@ -20,6 +21,7 @@ const jobArgument = "soak-job"
 // then. Every program that calls Run calls it first.
 func Become() {
 	if len(os.Args) == 3 && os.Args[1] == jobArgument {
+		cache.Bug = func(err error) { go panic(err) } // ends the process, since no call of goscr can recover it
 		os.Exit(runJob(os.Args[2]))
 	}
 }
