@@ -14,6 +14,7 @@ func FuzzConfigStrings(f *testing.F) {
 	for _, seed := range []string{
 		"SCR_FLUSH=3\nSCR_FLUSH", "CKPT=0 INTERVAL=1 TYPE=XOR\nCKPT=0 TYPE\nCKPT\nCKPT=", "STORE=/dev/shm COUNT=2\nSTORE=/dev/shm COUNT=\nSTORE",
 		"GROUPS=host1 POWER=psu1 SWITCH=0\nGROUPS=host1 POWER", "SCR_COPY_TYPE=", "A=\"b c\"\nA", "A = 1\nA =\nA", "CKPT=0 A=1\nCKPT=1 B=2\nCKPT=0 A=2\nCKPT=0 A\nCKPT=0 A=", "CKPT=0 CKPT=1", "SCR_MPI_BUF_SIZE=1m A=B", "DEBUG=1\nDEBUG", "CKPT=0 X",
+		`#=="`,
 	} {
 		f.Add(seed)
 	}

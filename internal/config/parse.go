@@ -49,14 +49,7 @@ func parse(name, text string, upper bool) ([]line, error) {
 }
 
 // parseOwn parses app.conf.
-func parseOwn(name, text string) ([]line, error) {
-	return parseBy(name, text, func(s string) ([]pair, error) {
-		if isQuoted(s) {
-			return parseQuoted(s)
-		}
-		return parseLine(s)
-	})
-}
+func parseOwn(name, text string) ([]line, error) { return parseBy(name, text, parseLine) }
 
 func parseBy(name, text string, parse func(string) ([]pair, error)) ([]line, error) {
 	var lines []line
@@ -152,8 +145,7 @@ func parseConfig(s string) ([]pair, error) {
 	}
 }
 
-// format returns a line of a file that parseLine parses to these pairs. No value in it begins
-// with a quote, by which ParseSettings knows the lines of early versions.
+// format returns a line of a file that parseLine parses to these pairs.
 func format(pairs []pair) string {
 	var words []string
 	for _, p := range pairs {
@@ -169,7 +161,7 @@ func escape(s string, isKey bool) string {
 		if at := strings.IndexByte(escaped, c); at >= 0 {
 			b.WriteByte('\\')
 			c = escapes[at]
-		} else if c == '\\' || c == ' ' || isKey && (c == '=' || c == '#' && i == 0) || !isKey && c == '"' && i == 0 {
+		} else if c == '\\' || c == ' ' || isKey && (c == '=' || c == '#' && i == 0) {
 			b.WriteByte('\\')
 		}
 		b.WriteByte(c)

@@ -95,7 +95,7 @@ func TestParseConfig(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "A=1", "A = 1 B\t=\t2 # c\n\nC=x\\ y\\\\\n", "CKPT=0 INTERVAL=1 GROUP=NODE STORE=/dev/shm TYPE=XOR SET_SIZE=16",
-		"STORE=/dev/shm GROUP=NODE COUNT=1\r\n", "GROUPS=host1 POWER=psu1 SWITCH=0", `A=\ B=\\ C="\\"`, "A=# B=\"#\"", "A=\v", "A=$B${C}$$", `\#=1 a\=b=c\=`, "A==b",
+		"STORE=/dev/shm GROUP=NODE COUNT=1\r\n", "GROUPS=host1 POWER=psu1 SWITCH=0", `A=\ B=\\ C="\\"`, "A=# B=\"#\"", "A=\v", "A=$B${C}$$", `\#=1 a\=b=c\=`, "A==b", `0=="\`,
 	} {
 		f.Add(seed)
 	}

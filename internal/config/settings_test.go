@@ -131,25 +131,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What early versions wrote can be read.
-func TestSettings_Quoted(t *testing.T) {
-	s, err := ParseSettings("app.conf", "SCR_JOB_NAME=\"a \\\"b\\\" \\\\ # = c\"\nSCR_FLUSH=3\nCKPT=0 TYPE=XOR X=\"y z\" INTERVAL=1\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for query, want := range map[string]string{"SCR_JOB_NAME": `a "b" \ # = c`, "SCR_FLUSH": "3", "CKPT=0 X": "y z", "CKPT=0 INTERVAL": "1"} {
-		s.Environ = env("SCR_PREFIX=" + t.TempDir())
-		if got := answer(s.Config(query)); got != want {
-			t.Errorf("%s is %s, want %s", query, got, want)
-		}
-	}
-	for _, text := range []string{`A="b`, `A="b" C`, `="b"`} {
-		if _, err := ParseSettings("app.conf", text); err == nil || !strings.HasPrefix(err.Error(), "app.conf:1: ") {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
 // What the program adds to the system's items is added there by commands, too, and what it
 // puts in their place stays in their place.
 func TestSettings_AddedOrInPlace(t *testing.T) {

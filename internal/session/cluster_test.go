@@ -245,7 +245,7 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 		defer s.advisor.Abandon()
 		if err = f(s, world.Rank()); err == nil && !c.dies && s.state != finished && s.job.over == nil {
 			// The job is over when what it has begun is protected, as tests expect that do not ask.
-			err = s.call("test", s.flusher.Settle)
+			err = s.call("test", s.flusher.WaitForProtection)
 		}
 		return err
 	})

@@ -65,7 +65,7 @@ func (d *direct) complete(failed error) error {
 	if err := mpi.Agree(world, failed); err != nil {
 		return err
 	}
-	files, err := d.settle()
+	files, err := d.sync()
 	if err := mpi.Agree(world, err); err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func (d *direct) leaveOutNew(files []redundancy.File) error {
 	return err
 }
 
-// settle waits until the caller's files are on their medium, and records their
+// sync waits until the caller's files are on their medium, and records their
 // properties.
-func (d *direct) settle() ([]redundancy.File, error) {
+func (d *direct) sync() ([]redundancy.File, error) {
 	var files []redundancy.File
 	for _, path := range slices.Sorted(maps.Keys(d.files)) {
 		f := d.files[path]

@@ -190,7 +190,7 @@ func TestEncode_ConnectionsAreLost(t *testing.T) {
 		if err == nil && strings.Count(c.said(), "it is protected while the program waits") == 0 {
 			err = errors.New("nobody has noticed")
 		}
-		return errors.Join(err, s.expects("after 2", s.protecting(), 2), s.flusher.Settle())
+		return errors.Join(err, s.expects("after 2", s.protecting(), 2), s.flusher.WaitForProtection())
 	})
 	c.says("dataset 2 (ckpt.2): protected with XOR")
 	c.lose("a")
@@ -285,7 +285,7 @@ func TestEncode_Drop(t *testing.T) {
 	behind(t, func(t *testing.T, c *cluster) {
 		c.job(four, func(s *Session, rank int) error {
 			err := errors.Join(steps(1, 2)(s, rank), s.Drop(name(2)), s.expects("after Drop", s.protecting(), 0))
-			return errors.Join(err, checkpoint(s, rank, 3), s.flusher.Settle())
+			return errors.Join(err, checkpoint(s, rank, 3), s.flusher.WaitForProtection())
 		})
 		c.lose("d")
 		c.job(four, restarts(3))
@@ -302,7 +302,7 @@ func TestEncode_UnusedStay(t *testing.T) {
 			if got := c.in("a", "cache"); err == nil && got != "1 2" {
 				err = fmt.Errorf("before it is protected: %s", got)
 			}
-			err = errors.Join(mpi.Agree(s.world, err), s.flusher.Settle())
+			err = errors.Join(mpi.Agree(s.world, err), s.flusher.WaitForProtection())
 			if got := c.in("a", "cache"); err == nil && got != "2" {
 				err = fmt.Errorf("once it is protected: %s", got)
 			}
@@ -340,7 +340,7 @@ func TestEncode_Request(t *testing.T) {
 	behind(t, func(t *testing.T, c *cluster) {
 		c.job(four, func(s *Session, rank int) error {
 			return errors.Join(c.asksFor(s, rank, request.Wish{}), checkpoint(s, rank, 1), c.reaches(s, rank, 1, request.InCache),
-				s.flusher.Settle(), s.requests.poll(), c.reaches(s, rank, 1, request.Finished))
+				s.flusher.WaitForProtection(), s.requests.poll(), c.reaches(s, rank, 1, request.Finished))
 		})
 	})
 }

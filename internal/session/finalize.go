@@ -76,7 +76,7 @@ func (s *Session) end(record func() error, finalized bool) error {
 		return record()
 	})
 	s.events.Result(eventlog.FinalizeEnd, eventlog.FinalizeFail, dataset.Dataset{}, start, flushed)
-	s.requests.settle()
+	s.requests.recordProgress()
 	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished
 	closed := mpi.Agree(s.world, s.cache.Close())

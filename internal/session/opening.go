@@ -163,8 +163,8 @@ func (o *opening) openCache() (err error) {
 }
 
 // openFlusher makes the Protector, and opens the Flusher, which decides when datasets are flushed and
-// evicted. protected is called when a dataset is protected while the program went on.
-func (o *opening) openFlusher(protected func(c *cache.Cached, start time.Time) error) {
+// evicted. done is called when a dataset is protected while the program continued.
+func (o *opening) openFlusher(done func(c *cache.Cached, start time.Time) error) {
 	cfg, node := o.config, o.cache.Config.Node
 	if cfg.FlushAsync && cfg.FlushPoststage && cfg.FlushType != string(mover.ByDaemon) {
 		o.log.WarnJob("SCR_FLUSH_POSTSTAGE=1 has an effect with SCR_FLUSH_TYPE=DAEMON only: other copies end with the program, and SCR_Finalize waits for them")
@@ -173,7 +173,7 @@ func (o *opening) openFlusher(protected func(c *cache.Cached, start time.Time) e
 	limits := transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}
 	protector := protect.New(protect.Config{
 		World: o.world, Node: node, Cache: o.cache, Queue: &background.Queue{}, Log: o.log, Async: auto || cfg.EncodeAsync == "1", Auto: auto,
-		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Protected: protected, SizeName: cfg.SizeName,
+		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Done: done, SizeName: cfg.SizeName,
 	})
 	o.flusher = flush.Open(flush.Config{
 		World: o.world, Node: node, Cache: o.cache, Protector: protector, Prefix: o.prefix, Log: o.log, Events: o.events.Log, Phases: o.events.phases,

@@ -401,9 +401,9 @@ func (w *writer) waitsForProtection(o *unfinished) bool {
 	return !w.flusher.Protector.Async || o.wish.Term || o.wish.Stops() || w.advisor.Stopping()
 }
 
-// protected records that a dataset is protected, which has begun at start, while the program went
+// protectionEnded records that a dataset is protected, which has begun at start, while the program went
 // on. It is collective.
-func (w *writer) protected(c *cache.Cached, start time.Time) error {
+func (w *writer) protectionEnded(c *cache.Cached, start time.Time) error {
 	w.events.Copied(eventlog.Encode, c.Dataset, c.Desc.Store, c.Desc.Store, start)
 	w.events.phases.Log(c.Dataset, encoding(c, start))
 	w.cache.WarnOfRoom(w.config.SizeName)

@@ -236,7 +236,7 @@ func TestSession_OlderCheckpointWasBeingFlushed(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=0", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD")
 	c.dies = true
 	c.job(four, func(s *Session, rank int) error {
-		err := errors.Join(steps(1, 2)(s, rank), s.flusher.Settle(), s.flusher.Start(s.cache.Find(1)))
+		err := errors.Join(steps(1, 2)(s, rank), s.flusher.WaitForProtection(), s.flusher.Start(s.cache.Find(1)))
 		s.flusher.Background.Abandon()
 		return err
 	})

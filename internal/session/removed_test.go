@@ -21,7 +21,7 @@ func TestRemoved(t *testing.T) {
 			t.Run(fmt.Sprint(env, what), func(t *testing.T) {
 				c := newCluster(t, env...)
 				remove := func(s *Session, rank int) error {
-					if err := s.Agree(s.flusher.Settle()); err != nil || rank != 1 {
+					if err := s.Agree(s.flusher.WaitForProtection()); err != nil || rank != 1 {
 						return err
 					}
 					dirs, err := filepath.Glob(filepath.Join(c.node("b"), what))

@@ -47,19 +47,19 @@ func (r *requests) fulfil(o *unfinished) {
 		}
 		return
 	}
-	r.settle()
+	r.recordProgress()
 }
 
 // poll finishes flushes in the background, and records that for the commands that have asked
 // for the checkpoint.
 func (r *requests) poll() error {
 	err := r.flusher.Poll()
-	r.settle()
+	r.recordProgress()
 	return err
 }
 
-// settle records how far the checkpoint is that a command has asked for. Rank 0 does so.
-func (r *requests) settle() {
+// recordProgress records how far the checkpoint is that a command has asked for. Rank 0 does so.
+func (r *requests) recordProgress() {
 	id := r.advisor.Requested()
 	c := r.cache.Find(id)
 	switch {

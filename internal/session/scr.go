@@ -177,7 +177,7 @@ func (s *Session) begin(o *opening) error {
 		return err
 	}
 	s.log.Share(s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata))
-	o.openFlusher(s.writer.protected)
+	o.openFlusher(s.writer.protectionEnded)
 	if err := o.openRestart(); err != nil {
 		return err
 	}

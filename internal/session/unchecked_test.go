@@ -111,7 +111,7 @@ func TestUnchecked_UntilBytesAreRead(t *testing.T) {
 		{"flush by threads", []string{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD"}, drained, nil},
 		{"flush by scr_transfer", []string{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON"}, drained, nil},
 		{"move", nil, nil, moved},
-		{"protection in the background", []string{"SCR_ENCODE_ASYNC=1"}, func(s *Session, rank int) error { return s.flusher.Settle() }, nil},
+		{"protection in the background", []string{"SCR_ENCODE_ASYNC=1"}, func(s *Session, rank int) error { return s.flusher.WaitForProtection() }, nil},
 		{"flush without checksums to come", []string{"SCR_CRC_ON_FLUSH=0"}, nil, nil},
 		{"eviction that verifies", []string{"SCR_CRC_ON_DELETE=1"}, nil, nil},
 	}, 3, sample.Every) {

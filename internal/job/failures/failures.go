@@ -64,7 +64,7 @@ func Begin(prefix, id string, now time.Time) (*Run, error) {
 		r.Again = before != nil && !before.Asked
 		for other, run := range of.Runs {
 			if other == id || now.Sub(run.Seen) > gone {
-				of.settle(other, true)
+				of.end(other, true)
 			}
 		}
 		of.Runs[id] = &entry{Started: now, Seen: now}
@@ -72,8 +72,8 @@ func Begin(prefix, id string, now time.Time) (*Run, error) {
 	})
 }
 
-// settle moves a run from its entry to the sums.
-func (r *record) settle(id string, failed bool) {
+// end moves a run from its entry to the sums.
+func (r *record) end(id string, failed bool) {
 	run := r.Runs[id]
 	r.Ended++
 	if r.Seconds == nil {
@@ -122,7 +122,7 @@ func (r *Run) TakeBack(now time.Time) error {
 
 // End records that the run has ended by itself.
 func (r *Run) End(now time.Time) error {
-	return see(r.prefix, r.id, now, func(of *record, _ *entry) { of.settle(r.id, false) })
+	return see(r.prefix, r.id, now, func(of *record, _ *entry) { of.end(r.id, false) })
 }
 
 // MTBF estimates the mean time between failures from the runs before. It is 0

@@ -64,7 +64,7 @@ func (f *Flusher) Poll() error {
 	f.config.World.Allreduce(ended, mpi.Min)
 	list := slices.Clone(f.Background.running[:ended[1]])
 	if ended[0] == 1 {
-		if err := f.Settle(); err != nil {
+		if err := f.WaitForProtection(); err != nil {
 			return err
 		}
 		list = slices.DeleteFunc(list, func(b *running) bool { return !slices.Contains(f.Background.running, b) }) // it may have waited for some
@@ -81,9 +81,9 @@ func (f *Flusher) PollDue() bool {
 	return time.Since(f.polled) >= f.config.PollInterval && (f.Protector.Ended() || oldest != nil && oldest.copy.Ended())
 }
 
-// Settle waits until no dataset is being protected, and starts the flush that has waited for
+// WaitForProtection waits until no dataset is being protected, and starts the flush that has waited for
 // that. It is collective.
-func (f *Flusher) Settle() error {
+func (f *Flusher) WaitForProtection() error {
 	c := f.Protector.Dataset()
 	if c == nil {
 		return nil
@@ -105,7 +105,7 @@ func (f *Flusher) Settle() error {
 func (f *Flusher) Complete(c *cache.Cached, failed error, wait bool) error {
 	if before := f.Protector.Dataset(); before != nil {
 		f.config.Log.Info("dataset %d (%s): its protection has to end before dataset %d is complete", before.ID(), before.Name(), c.ID())
-		if err := f.Settle(); err != nil {
+		if err := f.WaitForProtection(); err != nil {
 			return err
 		}
 	}
@@ -117,13 +117,13 @@ func (f *Flusher) safe(c *cache.Cached) error {
 	if !c.Protecting() {
 		return nil
 	}
-	return f.Settle()
+	return f.WaitForProtection()
 }
 
 // WaitAll waits until nothing is being protected or flushed. If the newest dataset of the cache was to be flushed and is not, WaitAll
 // flushes it: its flush has failed, or an earlier run ended before it began. It is collective; the error is agreed.
 func (f *Flusher) WaitAll() error {
-	err := f.Settle()
+	err := f.WaitForProtection()
 	f.waitAll(f.Background.running)
 	if err != nil {
 		return err

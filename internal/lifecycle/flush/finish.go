@@ -18,7 +18,7 @@ import (
 // SCR_FLUSH_POSTSTAGE, scr_transfer continues its copies after the session. Finish goes
 // on after an error, and returns the first.
 func (f *Flusher) Finish(written int) error {
-	first := f.Settle()
+	first := f.WaitForProtection()
 	f.waitOrLeave()
 	record := func(err error) {
 		if first == nil {

@@ -52,7 +52,7 @@ func (r *Room) Leaving(store *reddesc.Store, series string, need int64) (Leaving
 		case life.WaitForProtection:
 			c := r.Flusher.Protector.Dataset()
 			r.log.Info("dataset %d (%s): its protection has to end before the next dataset has room", c.ID(), c.Name())
-			if err := r.Flusher.Settle(); err != nil {
+			if err := r.Flusher.WaitForProtection(); err != nil {
 				return Leaving{}, err
 			}
 		case life.WaitForFlush:

@@ -64,7 +64,7 @@ func (r *Request) copy(c *transfer.Copier, p progress) error {
 	}
 	files, err := bring.Files(r.Files)
 	if err == nil {
-		err = p.pace.Settle()
+		err = p.pace.Rest()
 	}
 	if err == nil {
 		err = ready()

@@ -42,9 +42,9 @@ type Config struct {
 	Interface string          // SCR_NET_INTERFACE
 	Limits    transfer.Limits // of the bandwidth and processor time of a node that protection uses
 
-	// Protected is called once a dataset is protected that was not when Complete returned. start is
+	// Done is called once a dataset is protected that was not when Complete returned. start is
 	// when that began.
-	Protected func(c *cache.Cached, start time.Time) error
+	Done func(c *cache.Cached, start time.Time) error
 	// SizeName returns the parameter that a user can set to make a store hold more datasets.
 	SizeName func(store string) string
 }
@@ -215,7 +215,7 @@ func (p *Protector) takeOver(r *running) (taken bool) {
 
 // Wait waits until no dataset is being protected, and records the result. If the thread has done little yet, or members of a set
 // could not protect their files, the caller protects the dataset; if that fails, too, Wait
-// warns. It returns only the error of Protected.
+// warns. It returns only the error of Done.
 func (p *Protector) Wait() error {
 	r := p.current
 	if r == nil {
@@ -233,7 +233,7 @@ func (p *Protector) Wait() error {
 	used, done := time.Duration(r.used.Load()), r.done(err)
 	p.current = nil
 	c := r.protection.Cached()
-	err = p.Cache.Protected(r.protection, err)
+	err = p.Cache.EndProtection(r.protection, err)
 	if taken || err != nil { // takeOver has revoked the communicator, also if all threads had ended by then
 		r.over.renew()
 	}
@@ -255,7 +255,7 @@ func (p *Protector) Wait() error {
 		p.Log.WarnJob("dataset %d (%s) is not protected: %v; it is used, but a lost node would lose it", c.ID(), c.Name(), err)
 		return nil
 	}
-	return p.Protected(c, r.start)
+	return p.Done(c, r.start)
 }
 
 // fallBack counts a failure of a protection in the background, unless a rank had no room. After two in a row

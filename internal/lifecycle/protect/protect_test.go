@@ -78,7 +78,7 @@ func job(t *testing.T, carrier Carrier, f func(r *rank) error) {
 		set := redundancy.NewSet(world, world.Rank())
 		p := New(Config{
 			World: world, Node: node, Cache: k, Queue: &background.Queue{}, Log: log, Async: true, Carrier: carrier,
-			Protected: func(*cache.Cached, time.Time) error { return nil }, SizeName: func(string) string { return "SCR_CACHE_SIZE" },
+			Done: func(*cache.Cached, time.Time) error { return nil }, SizeName: func(string) string { return "SCR_CACHE_SIZE" },
 		})
 		r := &rank{Protector: p, set: set, next: 1, entered: make(chan struct{}, 1000)}
 		set.Comm = watched{set.Comm, func() { r.entered <- struct{}{} }}

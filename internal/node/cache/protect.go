@@ -15,7 +15,7 @@ import (
 )
 
 // Protection protects a dataset behind the program. CompleteFirst makes it, Run encodes, in any
-// goroutine, and Protected records the result. Until then the dataset can be used, but a lost node
+// goroutine, and EndProtection records the result. Until then the dataset can be used, but a lost node
 // loses it. If the job is killed before, and no node is lost, the next run makes the redundancy.
 type Protection struct {
 	cached *Cached
@@ -134,10 +134,10 @@ func (p *Protection) Size() (bytes int64) {
 // collective.
 func (p *Protection) Cancel() { p.comm.Revoke("the protection is cancelled") }
 
-// Protected records that a dataset is protected, after Run has returned err. If Run has failed on
-// any rank, Protected returns that error; the dataset remains as it was. It is collective; the
+// EndProtection records that a dataset is protected, after Run has returned err. If Run has failed on
+// any rank, EndProtection returns that error; the dataset remains as it was. It is collective; the
 // error is agreed.
-func (k *Cache) Protected(p *Protection, err error) error {
+func (k *Cache) EndProtection(p *Protection, err error) error {
 	c := p.cached
 	c.encoding = p.took
 	unchecked, err := k.encoded(c, p.own, p.made, err)
@@ -155,7 +155,7 @@ func (k *Cache) Protected(p *Protection, err error) error {
 	return nil
 }
 
-// Protect protects a dataset, of which Protected has returned an error, while the program waits. After an error it is used as it is.
+// Protect protects a dataset, of which EndProtection has returned an error, while the program waits. After an error it is used as it is.
 // It is collective; the error is agreed.
 func (k *Cache) Protect(c *Cached) error {
 	p := &Protection{cached: c, job: k.parts.job(c)}
@@ -168,7 +168,7 @@ func (k *Cache) Protect(c *Cached) error {
 	var err error
 	p.made, err = c.Desc.Scheme.Encode(p.job, p.own)
 	p.took = time.Since(start)
-	if err = k.Protected(p, err); err != nil {
+	if err = k.EndProtection(p, err); err != nil {
 		k.Happened(c, life.ProtectionFailed)
 	}
 	return err

@@ -155,7 +155,7 @@ func (b behind) loseNode(rank int) {
 func TestProtection(t *testing.T) {
 	b := behind{t, t.TempDir()}
 	b.runs(func(k *Cache, c *Cached, p *Protection) error {
-		if err := k.Protected(p, behindProgram(p)); err != nil {
+		if err := k.EndProtection(p, behindProgram(p)); err != nil {
 			return err
 		}
 		if took, bytes := c.Encoded(); !c.Protected() || took <= 0 || bytes <= 5000 {
@@ -179,7 +179,7 @@ func TestProtection_ProgramGoesOn(t *testing.T) {
 		if err == nil {
 			err = k.Complete(next, nil)
 		}
-		if err := errors.Join(err, k.Protected(p, <-ended)); err != nil {
+		if err := errors.Join(err, k.EndProtection(p, <-ended)); err != nil {
 			return err
 		}
 		if !c.Protected() || !next.Protected() {
@@ -232,7 +232,7 @@ func TestProtection_Killed(t *testing.T) {
 // At whatever message of MPI the job is killed, there is a dataset to restart from, also if a
 // node is lost besides.
 func TestProtection_KilledAtAnyMessage(t *testing.T) {
-	all := func(k *Cache, c *Cached, p *Protection) error { return k.Protected(p, behindProgram(p)) }
+	all := func(k *Cache, c *Cached, p *Protection) error { return k.EndProtection(p, behindProgram(p)) }
 	stats, err := behind{t, t.TempDir()}.run(local.Options{}, all)
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestProtection_Fails(t *testing.T) {
 				if k.Config.World.Rank() == 1 {
 					run = func(p *Protection) error { return fail(k, p) }
 				}
-				err := k.Protected(p, run(p))
+				err := k.EndProtection(p, run(p))
 				var agreed *mpi.AgreedError
 				if !errors.As(err, &agreed) || !strings.Contains(err.Error(), "rank") {
 					return fmt.Errorf("the error is not agreed: %w", err)

@@ -60,8 +60,8 @@ const burst = 50 * time.Millisecond
 // if the copy is to end.
 func (p *Pace) Spent(bytes int) error { return p.spend(bytes, burst) }
 
-// Settle waits, at the end of a copy, until it has taken as long as it has to.
-func (p *Pace) Settle() error { return p.spend(0, 0) }
+// Rest waits, at the end of a copy, until it has taken as long as it has to.
+func (p *Pace) Rest() error { return p.spend(0, 0) }
 
 func (p *Pace) spend(bytes int, worth time.Duration) error {
 	if p.Bandwidth <= 0 && p.CPU <= 0 {

@@ -77,7 +77,7 @@ func TestPace_Settle(t *testing.T) {
 	if got := m.work(t, p, 1, 40, 0, 0); got != 0 {
 		t.Errorf("waited %.3f s", got)
 	}
-	must(t, p.Settle())
+	must(t, p.Rest())
 	if got := m.now.Sub(time.Unix(1000, 0)); got != 40*time.Millisecond {
 		t.Errorf("40 bytes at 1000 a second took %v", got)
 	}
