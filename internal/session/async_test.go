@@ -406,7 +406,7 @@ func TestAsync_CannotBeDone(t *testing.T) {
 					return err
 				}
 			}
-			if s.cache.Find(2).Flushed() || s.cache.Find(2) == nil {
+			if s.cache.Find(2) == nil || s.cache.Find(2).Flushed() {
 				return errors.New("it is flushed")
 			}
 			if err := mpi.OnRoot(s.world, func() error { return os.Remove(c.prefix("ckpt.2")) }); err != nil {

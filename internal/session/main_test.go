@@ -13,7 +13,7 @@ import (
 // leave all of it to the threads, unless takesOver changes that.
 func TestMain(m *testing.M) {
 	protect.Share = 0
-	cache.Bug = func(err error) { panic(err) }
+	cache.Bug = func(err error) { go panic(err) } // no call of goscr recovers it
 	faultfs.Main()
 	os.Exit(m.Run())
 }

@@ -40,11 +40,10 @@ func (f *Flusher) WaitForName(name string) {
 }
 
 // Running returns how many background flushes have not ended. It is not collective.
-func (f *Flusher) Running() (n int) {
-	for _, c := range f.config.Cache.List() {
-		if c.Flushing() {
-			n++
-		}
+func (f *Flusher) Running() int {
+	n := len(f.Background.running)
+	if c := f.Protector.Dataset(); c != nil && c.FlushDue() {
+		n++
 	}
 	return n
 }
@@ -88,17 +87,15 @@ func (f *Flusher) WaitForProtection() error {
 	if c == nil {
 		return nil
 	}
-	if err := f.Protector.Wait(); err != nil {
-		return err
-	}
+	failed := f.Protector.Wait() // to record that it is protected
 	if !c.FlushDue() {
-		return nil
+		return failed
 	}
-	if err := f.startOrFlush(c); err != nil {
-		return err
+	if err := f.startOrFlush(c); failed == nil {
+		failed = err
 	}
 	f.Background.BeginCopies() // the program may not complete another dataset
-	return nil
+	return failed
 }
 
 // Complete is Protector.Complete. It waits for the protection of the dataset before.

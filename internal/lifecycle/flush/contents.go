@@ -81,7 +81,11 @@ func (h *Contents) checkFetchable(c *cache.Cached) error {
 // repair rebuilds what is corrupt in the cache. If too much of a dataset is lost, the dataset is removed, and an
 // older checkpoint takes its place. The error is agreed.
 func (h *Contents) repair(c *cache.Cached) error {
+	protected := c.Protected()
 	err := h.cache.Recovery.Repair(c)
+	if err == nil && !protected { // it has made what could not be made before
+		h.note(c)
+	}
 	if err == nil || !c.Gone() {
 		return err
 	}

@@ -38,7 +38,8 @@ type Leaving struct {
 // as many places there as the store has. need is the size in bytes of the caller's part of the new dataset, or
 // cache.SizeUnknown on all ranks. It waits for the flushes of those that are being flushed, and flushes an output or
 // a withheld checkpoint that is not in the prefix directory yet. If that cannot be flushed, it stays, and another
-// dataset leaves; Leaving returns an error if that is the newest checkpoint, and it is only in the cache. Once this
+// dataset leaves; Leaving returns an error if that is the newest checkpoint, or the newest that survives the loss of a
+// node, and it is only in the cache. Once this
 // run has completed a checkpoint, a withheld one leaves even if it cannot be flushed.
 func (r *Room) Leaving(store *reddesc.Store, series string, need int64) (Leaving, error) {
 	var stuck error // why a dataset that must not leave unflushed could not be flushed

@@ -13,9 +13,10 @@ const (
 	Completed         Event = iota // all ranks have passed valid files, and its redundancy is made
 	ProtectionStarted              // all ranks have passed valid files; its redundancy is made while the program continues
 	ProtectionEnded                // ... and is recorded
-	ProtectionFailed               // ... and could not be made, or not be recorded, or is not needed any more
+	ProtectionFailed               // ... and could not be made, or not be recorded, or was cancelled
 	Kept                           // an earlier run has left it; its files stay as they are
 	Restored                       // its files are verified and rebuilt where necessary
+	RedundancyLost                 // its redundancy was lost, and could not be made again
 	Checked                        // all its files were read, and their checksums are recorded
 	Evicted                        // it has left to make room
 	Left                           // it is no dataset of this run any more: dropped, lost, or passed over
@@ -60,6 +61,7 @@ var table = [events]row{
 	ProtectionFailed:  {"protection failed", []stage{protecting}, nil, reach(unprotected), false},
 	Kept:              {"kept", []stage{begun}, []copied{nothing}, reach(postponed), true},
 	Restored:          {"restored", []stage{begun, unprotected, protected, postponed}, nil, reach(protected), true},
+	RedundancyLost:    {"redundancy lost", []stage{unprotected, protected}, nil, func(s *State) { s.exposed = true }, false},
 	Checked:           {"checked", usable, nil, func(s *State) { s.unchecked = false }, false},
 	Evicted:           {"evicted", []stage{unprotected, protected, postponed}, []copied{nothing, flushed, replaced}, reach(gone), false},
 	Left:              {"left", slices.Concat([]stage{begun}, usable), nil, reach(gone), false},

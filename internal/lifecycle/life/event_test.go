@@ -39,6 +39,7 @@ func TestEvents(t *testing.T) {
 		{Kept, Facts{Exposed: true}, State{}, State{stage: postponed, exposed: true}},
 		{Restored, Facts{Unchecked: true}, State{stage: postponed, copy: flushed, exposed: true}, State{stage: protected, copy: flushed, unchecked: true}},
 		{Restored, Facts{}, State{}, State{stage: protected}},
+		{RedundancyLost, both, State{stage: protected}, State{stage: protected, exposed: true}},
 		{Checked, both, State{stage: protected, copy: flushing, unchecked: true}, State{stage: protected, copy: flushing}},
 		{Evicted, both, State{stage: protected, copy: flushed}, State{stage: gone, copy: flushed}},
 		{Left, both, State{stage: protecting, copy: flushing}, State{stage: gone, copy: flushing}},
@@ -75,6 +76,7 @@ func TestEvents_Impossible(t *testing.T) {
 		{ProtectionEnded, State{stage: unprotected}},
 		{Kept, State{stage: protected}},
 		{Restored, State{stage: protecting}},
+		{RedundancyLost, State{stage: postponed}},
 		{Checked, State{}},
 		{Evicted, State{stage: protected, copy: flushing}},
 		{Evicted, State{stage: protecting}},
@@ -153,6 +155,8 @@ func TestEvents_Page(t *testing.T) {
 			then = after.stage.String()
 		case after.copy != before.copy:
 			then = "copy: " + after.copy.String()
+		case after.exposed:
+			then = "exposed"
 		case before.unchecked && !after.unchecked:
 			then = "not unchecked"
 		case after.withheld:

@@ -41,7 +41,7 @@ const (
 // Next returns what to do next to make room; the datasets that leave, as indices of Held; and how many of the unused
 // ones stay. It is called again after each step until it returns Evict or Refuse.
 func (r *Room) Next() (step Step, leaving []int, stay int) {
-	newest, safe := r.newest(func(h Held) bool { return true }), r.newest(Held.safe)
+	newest, last := r.newest(func(h Held) bool { return true }), r.last()
 	leaving, stay = r.leaving(newest)
 	some := func(condition func(i int) bool) bool { return slices.ContainsFunc(leaving, condition) }
 	switch {
@@ -51,7 +51,7 @@ func (r *Room) Next() (step Step, leaving []int, stay int) {
 		return WaitForFlush, leaving, stay
 	case !r.Tried && some(func(i int) bool { return r.Held[i].MustFlush() }):
 		return FlushThoseThatMust, leaving, stay
-	case r.Stuck && some(func(i int) bool { return r.Unsaved(i) || (i == newest || i == safe) && !r.Held[i].Fetchable() }):
+	case r.Stuck && some(func(i int) bool { return r.Unsaved(i) || (i == newest || i == last) && !r.Held[i].Fetchable() }):
 		return Refuse, leaving, stay
 	}
 	return Evict, leaving, stay
@@ -74,6 +74,15 @@ func MustFlush(d dataset.Dataset, s State) bool {
 
 // safe reports whether a dataset survives the loss of a node, as far as its scheme can do that.
 func (h Held) safe() bool { return h.Protected() && !h.Exposed() }
+
+// last returns the checkpoint that must leave last, -1 if there is none: the newest that survives the loss of a node; or, if none
+// does, the newest that has redundancy on some nodes.
+func (r *Room) last() int {
+	if i := r.newest(Held.safe); i >= 0 {
+		return i
+	}
+	return r.newest(Held.Protected)
+}
 
 // Unsaved reports whether a dataset must not leave before it is in the prefix directory: an output, or a withheld
 // checkpoint as long as this run has completed none of its own.
@@ -118,9 +127,9 @@ func (r *Room) leaving(newest int) (leaving []int, stay int) {
 	return here[:max(len(here)-max(room-stay, 0), 0)], stay
 }
 
-// worth orders the datasets: those of less worth leave first. The newest checkpoint leaves last, since a restart would
-// need it until the next is complete, and so does the newest that survives the loss of a node; and unsaved datasets after these, if
-// they cannot be flushed. If fetch is true, what is in the prefix directory is worth nothing.
+// worth orders the datasets: those of less worth leave first. What a restart would need until the next is complete leaves last: the newest
+// checkpoint that survives the loss of a node, and the newest. Unsaved datasets that cannot be flushed leave after
+// these. If fetch is true, what is in the prefix directory is worth nothing.
 func (r *Room) worth(i, newest int, fetch bool) int {
 	h := r.Held[i]
 	switch {
@@ -128,7 +137,7 @@ func (r *Room) worth(i, newest int, fetch bool) int {
 		return 4
 	case fetch && h.Fetchable():
 		return 0
-	case i == r.newest(Held.safe) || i == newest && h.Protecting():
+	case i == r.last() || i == newest && h.Protecting():
 		return 3
 	case i == newest: // it would not survive the loss of a node
 		return 2
@@ -140,10 +149,9 @@ func (r *Room) worth(i, newest int, fetch bool) int {
 	return 0
 }
 
-// exposes reports whether, while redundancy is being made, the newest dataset that survives the loss of a node would
-// leave, or one whose redundancy is being made, or one that may leave without a flush afterwards.
+// exposes reports whether, while redundancy is being made, the checkpoint that must leave last would leave, or one whose redundancy is being made, or one that may leave without a flush afterwards.
 func (r *Room) exposes(leaving []int) bool {
-	last := r.newest(Held.safe)
+	last := r.last()
 	return r.Protecting && slices.ContainsFunc(leaving, func(i int) bool {
 		return i == last || r.Held[i].Protecting() || r.Unsaved(i)
 	})

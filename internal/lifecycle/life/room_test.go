@@ -60,11 +60,21 @@ func (s *story) find(condition func(Held) bool) int {
 	return found[s.IntN(len(found))]
 }
 
-// safe returns whether the job could restart after the loss of a node, if it may fetch or not.
-func (s *story) safe(fetch bool) bool {
-	return fetch && s.saved || slices.ContainsFunc(s.room.Held, func(h Held) bool {
-		return h.Flags().Has(dataset.Checkpoint) && !h.Withheld() && (h.safe() || fetch && h.Fetchable())
-	})
+// safety returns whether the job could restart after the loss of a node, if it may fetch or not: 2 of any node, 1 of some.
+func (s *story) safety(fetch bool) (best int) {
+	if fetch && s.saved {
+		return 2
+	}
+	for _, h := range s.room.Held {
+		switch {
+		case !h.Flags().Has(dataset.Checkpoint) || h.Withheld():
+		case h.safe() || fetch && h.Fetchable():
+			return 2
+		case h.Protected():
+			best = 1
+		}
+	}
+	return best
 }
 
 // write writes the next dataset: it makes room, and completes it or not.
@@ -142,7 +152,7 @@ func (s *story) flush(leaving []int) error {
 
 func (s *story) evict(leaving []int, stay int) error {
 	fetch := s.room.Fetch || s.room.Stuck // what the prefix directory has leaves before what nobody else has
-	safe, somewhere, risky := s.safe(fetch), s.safe(true), s.room.Risky(leaving)
+	safe, somewhere, risky := s.safety(fetch), s.safety(true), s.room.Risky(leaving)
 	for _, i := range leaving {
 		if s.room.Unsaved(i) {
 			return fmt.Errorf("dataset %d leaves, and is nowhere else", s.room.Held[i].ID())
@@ -169,10 +179,10 @@ func (s *story) evict(leaving []int, stay int) error {
 			return err
 		}
 	}
-	if safe && !s.safe(fetch) && s.room.Places > 1 {
-		return fmt.Errorf("no dataset is left that survives the loss of a node")
+	if s.safety(fetch) < safe && s.room.Places > 1 {
+		return fmt.Errorf("no dataset is left that survives the loss of a node as well as one that has left")
 	}
-	if somewhere && !s.safe(true) && !risky {
+	if s.safety(true) < somewhere && somewhere == 2 && !risky {
 		return fmt.Errorf("users are not warned of the place that is missing")
 	}
 	return nil
@@ -183,11 +193,15 @@ func (s *story) endProtection() error {
 	if i < 0 {
 		return nil
 	}
-	if s.chance(20) {
-		return s.happens(i, ProtectionFailed, Facts{})
+	e := ProtectionFailed
+	if s.chance(80) {
+		e = ProtectionEnded
+		s.room.Own = s.room.Own || s.room.Held[i].Flags().Has(dataset.Checkpoint)
 	}
-	s.room.Own = s.room.Own || s.room.Held[i].Flags().Has(dataset.Checkpoint)
-	return s.happens(i, ProtectionEnded, Facts{Unchecked: s.chance(20)})
+	if err := s.happens(i, e, Facts{Unchecked: s.chance(20)}); err != nil || !s.room.Held[i].FlushDue() {
+		return err
+	}
+	return s.happens(i, FlushStarted, Facts{})
 }
 
 func (s *story) endFlush(i int) error {
@@ -244,16 +258,22 @@ func (s *story) step() error {
 	case n < 12:
 		return s.endProtection()
 	case n < 15:
-		i := s.find(func(h Held) bool { return h.copy == nothing })
-		if i >= 0 {
-			return s.happens(i, FlushStarted, Facts{})
+		i := s.find(func(h Held) bool { return h.copy == nothing || h.FlushDue() && !h.Protecting() })
+		switch {
+		case i < 0:
+			return nil
+		case s.room.Held[i].Protecting() && s.chance(50):
+			return s.happens(i, FlushDelayed, Facts{})
 		}
-		return nil
+		return s.happens(i, FlushStarted, Facts{})
 	case n < 18:
 		return s.endFlush(s.find(func(h Held) bool { return h.copy == flushing }))
 	case n == 18:
 		if i := s.find(Held.Flushed); i >= 0 {
 			return s.happens(i, FoundReplaced, Facts{})
+		}
+		if i := s.find(Held.safe); i >= 0 && !s.room.Held[i].Postponed() {
+			return s.happens(i, RedundancyLost, Facts{})
 		}
 		return nil
 	default:
@@ -302,6 +322,11 @@ func TestRoom(t *testing.T) {
 			Room{Places: 2, Held: []Held{held(2, checkpoint, State{stage: unprotected}), held(1, checkpoint, whole)}}, Evict, []int{0}, 0},
 		"the newest has lost its redundancy": {
 			Room{Places: 2, Held: []Held{held(2, checkpoint, State{stage: protected, exposed: true}), held(1, checkpoint, whole)}}, Evict, []int{0}, 0},
+		"... but no other has all of its": {
+			Room{Places: 2, Held: []Held{held(2, checkpoint, State{stage: unprotected}), held(1, checkpoint, State{stage: protected, exposed: true})}}, Evict, []int{0}, 0},
+		"the newest is being protected, and the other has not all of its redundancy": {
+			Room{Places: 2, Protecting: true, Held: []Held{held(2, checkpoint, State{stage: protecting}), held(1, checkpoint, State{stage: protected, exposed: true})}},
+			WaitForProtection, []int{1}, 0},
 		"the one to leave is being flushed": {
 			Room{Places: 2, Held: []Held{held(2, checkpoint, whole), held(1, checkpoint, State{stage: protected, copy: flushing})}}, WaitForFlush, []int{1}, 0},
 		"one that is not being flushed leaves first": {

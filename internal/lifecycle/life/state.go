@@ -26,7 +26,7 @@ type stage int
 const (
 	begun       stage = iota
 	protecting        // complete; its redundancy is made while the program continues
-	unprotected       // complete; its redundancy could not be made
+	unprotected       // complete; its redundancy could not be made, or that was cancelled
 	protected         // complete and protected as its scheme requires, or as far as a repair could do it
 	postponed         // protected by an earlier run; this run has not verified and rebuilt its files
 	gone              // it has left the cache

@@ -15,7 +15,7 @@ import (
 // postponed.
 type Cached struct {
 	dataset.Dataset
-	life.State // the same on all ranks; changed by UsableList.Happened only
+	life.State // the same on all ranks; changed by parts.happened only
 	Desc       *reddesc.Descriptor
 
 	store *reddesc.Store

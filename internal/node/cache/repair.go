@@ -76,6 +76,9 @@ func (r *repairer) repair(c *Cached, refused bool) (files []redundancy.File, out
 				mine = r.foundDamage(own)
 			}
 		case counts[3] > 0:
+			if counts[5] > 0 && c.Protected() && !c.Postponed() {
+				r.happened(c, life.RedundancyLost)
+			}
 			return nil, "", mpi.Agree(r.world, err)
 		default:
 			switch mine {
