@@ -40,7 +40,7 @@ func TestSettings_AreLeftToCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(conf)
-	if want := "CKPT=0 TYPE=XOR SET_SIZE=4\nSCR_CHECKPOINT_INTERVAL=3\nSCR_JOB_NAME=\\\"a\\\\b\"=c#\n"; string(text) != want || err != nil {
+	if want := "CKPT=0 TYPE=XOR SET_SIZE=4\nSCR_CHECKPOINT_INTERVAL=3\nSCR_JOB_NAME=\"a\\\\b\"=c#\n"; string(text) != want || err != nil {
 		t.Errorf("app.conf is %q, %v", text, err)
 	}
 	cfg, _, err := config.Read(c.prefix(""))
