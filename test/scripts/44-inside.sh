@@ -52,10 +52,10 @@ heat() { # STEPS RESULT
     (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 300 -n "$ranks" --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR --env SCR_DEBUG=1 \
         --env SCR_CR_THREAD=0 --env SCR_CHECKPOINT_SECONDS=1 -- "$BUILD/heat-self" "$1" "$2") </dev/null >"$WORK/out" 2>&1
 }
-mkdir -p "$prefix"
+rm -rf "$prefix" && mkdir "$prefix" && "$TESTBED" wipe
 heat 1000000000 "$WORK/lost" &
-within 120 grep -q 'dataset 2 .*protected with XOR' "$WORK/out"
-"$TESTBED" lose node1 2>/dev/null
+is "heat-self writes checkpoints" within 120 grep -q 'dataset 2 .*protected with XOR' "$WORK/out"
+is "... and loses a node" "$TESTBED" lose node1
 ! wait $!
 is "heat-self: a job that loses a node has no result" test ! -e "$WORK/lost"
 heat 1 "$WORK/saved"

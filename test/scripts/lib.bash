@@ -71,12 +71,14 @@ burden() {
 }
 
 # within SECONDS COMMAND...: repeats the command until it succeeds, for SECONDS at most. On a
-# machine with more work than processors the seconds are longer, in proportion to the load.
+# machine with more work than processors the seconds are longer, in proportion to the load. Where no `is` says so, it
+# counts as a failed check if the command does not succeed.
 within() {
-    local left=$(($1 * 1000)) percent
+    local left=$(($1 * 1000)) percent check=''
+    [ "$BASH_SUBSHELL" -gt 0 ] || check='not ok '
     shift
     until "$@"; do
-        [ "$left" -gt 0 ] || { echo "not within the time: $*"; return 1; }
+        [ "$left" -gt 0 ] || { echo "${check}not within the time: $*"; return 1; }
         sleep 0.05
         burden
         left=$((left - 50 * 100 / percent))
