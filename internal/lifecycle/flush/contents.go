@@ -12,7 +12,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Contents restores, rebuilds and deletes datasets of the cache, none of which is being flushed, and records in the
+// Contents restores, rebuilds and deletes datasets of the cache, of which no background flush runs, and records in the
 // prefix directory what that changes.
 type Contents struct {
 	cache     *cache.Cache
@@ -34,8 +34,7 @@ func (h *Contents) Restore(c *cache.Cached) {
 	h.note(c)
 }
 
-// note records what is known of a dataset of an earlier run: whether all files have been read now, which is not so
-// if some have no checksum, and whether a lost node would lose it.
+// note records in the prefix directory whether all files of a dataset have been read, and whether it is exposed.
 func (h *Contents) note(c *cache.Cached) {
 	kept := prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Unchecked(), Exposed: c.Exposed()}
 	h.prefix.Note(func() error { return prefix.EnterKept(h.prefix.Dir, kept, time.Now()) })
@@ -51,9 +50,9 @@ func (h *Contents) checked(c *cache.Cached, copied []redundancy.File) {
 }
 
 // Newest returns the newest checkpoint of a series in the cache that is not withheld, nil if there is none. It
-// restores those that are postponed, newest first, until it has one. Who removes the newest checkpoint, or withholds
-// it, calls Newest afterwards, so that the newest that is left is as protected as a new one, and does not leave as
-// one that can be fetched if a newer one, which cannot be used, has replaced it in the prefix directory.
+// restores those that are postponed, newest first, until it has one. A caller that removes the newest checkpoint to
+// offer another, or withholds it, calls Newest afterwards: the next one is restored, and goscr learns whether it can
+// be fetched.
 func (h *Contents) Newest(series string) (*cache.Cached, error) {
 	for {
 		c := h.cache.NewestCheckpoint(series)
@@ -112,7 +111,7 @@ func (h *Contents) delete(c *cache.Cached) {
 	h.left(c)
 }
 
-// left records that a dataset is being removed from the cache.
+// left records in the prefix directory that the cache has no usable copy of a dataset.
 func (h *Contents) left(c *cache.Cached) {
 	h.prefix.Note(func() error { return prefix.Locate(h.prefix.Dir, c.Dataset, prefix.InCache, false) })
 }

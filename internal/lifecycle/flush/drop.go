@@ -36,9 +36,9 @@ func (f *Flusher) PassOver(c *cache.Cached) error {
 	return nil
 }
 
-// Halt cancels the protection and the flush of the datasets of which condition, which is the same on all ranks, is
+// CancelWhere cancels the protection and the flush of the datasets of which condition, which is the same on all ranks, is
 // true. They stay in the cache.
-func (f *Flusher) Halt(condition func(dataset.Dataset) bool) error {
+func (f *Flusher) CancelWhere(condition func(dataset.Dataset) bool) error {
 	for _, c := range f.config.Cache.List() {
 		if !condition(c.Dataset) {
 			continue
@@ -50,8 +50,7 @@ func (f *Flusher) Halt(condition func(dataset.Dataset) bool) error {
 	return nil
 }
 
-// DropWhere deletes the datasets from the cache of which condition, which is the same on all ranks, is true, also
-// unused ones.
+// DropWhere deletes the datasets from the cache, unused ones too, for which condition is true. condition is the same on all ranks.
 func (f *Flusher) DropWhere(condition func(dataset.Dataset) bool) error {
 	f.config.Cache.Unused.DropUnwanted(condition)
 	for _, c := range slices.Clone(f.config.Cache.List()) {

@@ -18,7 +18,7 @@
 //	leftover.go    Leftovers: flushes datasets of earlier runs at the start of a run
 //	record.go      results: records the result of a flush
 //
-// Room and Leftovers call the Flusher, which does not know them. Package life has what is pure: the states of a dataset,
+// Room and Leftovers call the Flusher, which does not call them. Package life has what is pure: the states of a dataset,
 // and which datasets leave.
 //
 // Only internal/session and internal/lifecycle/restart call this package. All methods and functions are collective
@@ -110,7 +110,7 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	if f.waits(c) {
 		return f.flushNow(c)
 	}
-	if c.Protecting() && f.Background.kind(c) == mover.ByDaemon { // it may begin to copy at once
+	if c.Protecting() && f.Background.kind(c) == mover.ByDaemon { // scr_transfer may begin to copy at once
 		f.config.Cache.Happened(c, life.FlushDelayed)
 		return nil
 	}

@@ -36,8 +36,8 @@ func (e *FullError) lack() string {
 
 func (e *FullError) Unwrap() error { return e.Err }
 
-// results records how flushes begin and end: in the state of the dataset, in the event log and the account of phases,
-// and for the session.
+// results records how flushes begin and end: in the state of the dataset, the event log and the account of phases. It
+// gives errors to the session.
 type results struct {
 	world  mpi.Comm
 	cache  *cache.Cache

@@ -15,14 +15,14 @@ type Room struct {
 	Flusher *Flusher
 	cache   *cache.Cache
 	log     *report.Logger
-	own     bool // this run has completed a checkpoint
+	own     bool // as life.Room.Own
 }
 
 // NewRoom returns the Room of a session.
 func NewRoom(f *Flusher) *Room { return &Room{Flusher: f, cache: f.config.Cache, log: f.config.Log} }
 
-// Supersede records that this run has completed a checkpoint of its own: withheld ones that cannot be flushed may
-// leave the cache from now on. It is not collective, but all ranks call it.
+// Supersede records that this run has a checkpoint of its own, which is protected or in the prefix directory: withheld ones that cannot
+// be flushed may leave the cache from now on. It is not collective, but all ranks call it.
 func (r *Room) Supersede() { r.own = true }
 
 // Leaving is what has to leave a store before one more dataset is complete in it.
@@ -36,11 +36,9 @@ type Leaving struct {
 
 // Leaving returns what has to leave a store before one more dataset of a series is complete in it: each series has
 // as many places there as the store has. need is the size in bytes of the caller's part of the new dataset, or
-// cache.SizeUnknown on all ranks. It waits for the flushes of those that are being flushed, and flushes an output or
-// a withheld checkpoint that is not in the prefix directory yet. If that cannot be flushed, it stays, and another
-// dataset leaves; Leaving returns an error if that is the newest checkpoint, or the newest that survives the loss of a
-// node, and it is only in the cache. Once this
-// run has completed a checkpoint, a withheld one leaves even if it cannot be flushed.
+// cache.SizeUnknown on all ranks. It waits for protections and flushes as life.Room requires. An output or a withheld
+// checkpoint that cannot be flushed stays, and another dataset leaves. Leaving returns an error if that other one is
+// the newest checkpoint, or the last that survives the loss of a node, and only the cache has it.
 func (r *Room) Leaving(store *reddesc.Store, series string, need int64) (Leaving, error) {
 	var stuck error // why a dataset that must not leave unflushed could not be flushed
 	tried := false
@@ -65,7 +63,7 @@ func (r *Room) Leaving(store *reddesc.Store, series string, need int64) (Leaving
 			stuck = r.flushLeaving(leaving)
 		case life.Refuse:
 			return Leaving{}, stuck
-		case life.Evict:
+		default: // life.Evict
 			if stuck != nil {
 				r.log.WarnJob("%v", stuck)
 			}
@@ -78,7 +76,7 @@ func (r *Room) Leaving(store *reddesc.Store, series string, need int64) (Leaving
 	}
 }
 
-// look returns what decides who leaves a store to make room for a dataset of a series, and the datasets of its list.
+// look returns the life.Room of a series in a store, and the datasets in the order of Held.
 func (r *Room) look(store *reddesc.Store, series string) (room life.Room, list []*cache.Cached) {
 	for _, c := range r.cache.List() {
 		if c.Series() == series {

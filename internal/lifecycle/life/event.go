@@ -12,30 +12,30 @@ type Event int
 const (
 	Completed         Event = iota // all ranks have passed valid files, and its redundancy is made
 	ProtectionStarted              // all ranks have passed valid files; its redundancy is made while the program continues
-	ProtectionEnded                // ... and is recorded
-	ProtectionFailed               // ... and could not be made, or not be recorded, or was cancelled
+	ProtectionEnded                // its redundancy is made and recorded
+	ProtectionFailed               // its redundancy could not be made or recorded, or was cancelled
 	Kept                           // an earlier run has left it; its files stay as they are
 	Restored                       // its files are verified and rebuilt where necessary
 	RedundancyLost                 // its redundancy was lost, and could not be made again
 	Checked                        // all its files were read, and their checksums are recorded
 	Evicted                        // it has left to make room
-	Left                           // it is no dataset of this run any more: dropped, lost, or passed over
+	Left                           // this run does not use it any more: it is deleted, or stays in the cache as an unused one
 )
 
 // The events of its copy in the prefix directory, and of its offer.
 const (
-	FlushDelayed  Event = iota + Left + 1 // its flush begins when it is protected
+	FlushDelayed  Event = iota + Left + 1 // its flush begins when its protection has ended; Left is the last event above
 	FlushStarted                          // its files are copied
 	FlushEnded                            // it is complete in the prefix directory
 	FlushFailed                           // it is not; what was copied is deleted, by this run or the next
 	FoundFlushed                          // the prefix directory has it, from an earlier run or as it was fetched
-	FoundReplaced                         // the prefix directory has had it, and has something newer in its place
+	FoundReplaced                         // it was in the prefix directory, where a run can fetch it no more
 	NotOffered                            // this run does not offer it
 	OfferedAgain                          // a user has chosen it all the same
 	events                                // their number
 )
 
-// Facts are what all ranks have agreed on when an event happens. Only events of which the table says so have them.
+// Facts are agreed by all ranks. The table says which events have them; zero Facts say that a dataset is neither exposed nor unchecked.
 type Facts struct {
 	Exposed   bool // see State.Exposed
 	Unchecked bool // see State.Unchecked
@@ -45,7 +45,7 @@ type Facts struct {
 type row struct {
 	name   string
 	stages []stage  // in which the event can happen
-	copies []copied // ... nil: in all
+	copies []copied // with which it can happen; nil: all
 	change func(*State)
 	facts  bool // the state takes the event's facts
 }

@@ -95,7 +95,7 @@ func TestEvents_Impossible(t *testing.T) {
 	}
 }
 
-// No state is a dead end: a dataset can leave the cache from each, what is being protected or flushed can end, with
+// Every state can be left: a dataset can leave the cache from each, what is being protected or flushed can end, with
 // success and without, and what was not flushed can be.
 func TestStates_WayOut(t *testing.T) {
 	can := func(s State, e Event) bool { _, err := s.After(e, Facts{}); return err == nil }
@@ -164,9 +164,16 @@ func TestEvents_Page(t *testing.T) {
 		case before.withheld:
 			then = "not withheld"
 		}
-		line := fmt.Sprintf("| %s | %s | %s | %s |", e, list(row.stages), copies, then)
+		facts := ""
+		if row.facts {
+			facts = "exposed, unchecked"
+		}
+		line := fmt.Sprintf("| %s | %s | %s | %s | %s |", e, list(row.stages), copies, then, facts)
 		if !strings.Contains(string(page), line+"\n") {
 			t.Errorf("internal/lifecycle/README.md does not have the line\n%s", line)
 		}
+	}
+	if rows := strings.Count(string(page), "\n| "); rows != int(events)+1 {
+		t.Errorf("internal/lifecycle/README.md has %d lines of a table for %d events", rows, events)
 	}
 }

@@ -10,14 +10,13 @@ import (
 type Room struct {
 	Held   []Held // the datasets of that series in the cache, newest first
 	Places int    // that the series has in the store
-	Unused []int  // ids of the unused datasets that have such a place and may leave it
+	Unused []int  // ids of the unused datasets that have such a place and may leave it, oldest first, as they leave
 	Fetch  bool   // SCR_FETCH: the next run can fetch what is in the prefix directory
-	Own    bool   // this run has completed a checkpoint
+	Own    bool   // this run has protected a checkpoint of any series, or written one to the prefix directory
 	// Protecting is whether the redundancy of some dataset, of any series, is being made.
 	Protecting bool
-	// Tried is whether those that have to be flushed before they leave were flushed, as far as possible; and Stuck is
-	// whether that failed for one that must not leave otherwise.
-	Tried, Stuck bool
+	Tried      bool // the datasets that MustFlush were flushed, or a flush was tried
+	Stuck      bool // that has failed for one that is Unsaved
 }
 
 // Held is a dataset in the cache.
@@ -35,7 +34,7 @@ const (
 	WaitForProtection              // wait until nothing is being protected any more
 	WaitForFlush                   // wait for the flush that was started first
 	FlushThoseThatMust             // flush those of which MustFlush is true
-	Refuse                         // there is no room without the loss of what nobody else has
+	Refuse                         // there is no room unless datasets leave that are nowhere else
 )
 
 // Next returns what to do next to make room; the datasets that leave, as indices of Held; and how many of the unused
@@ -57,14 +56,13 @@ func (r *Room) Next() (step Step, leaving []int, stay int) {
 	return Evict, leaving, stay
 }
 
-// Risky reports whether the newest checkpoint is among those that leave, and is nowhere else.
+// Risky reports whether the newest checkpoint is among those that leave, and is nowhere else, because the store has one place.
 func (r *Room) Risky(leaving []int) bool {
 	newest := r.newest(func(Held) bool { return true })
-	return newest >= 0 && !r.Held[newest].Fetchable() && slices.Contains(leaving, newest)
+	return r.Places <= 1 && newest >= 0 && !r.Held[newest].Fetchable() && slices.Contains(leaving, newest)
 }
 
-// MustFlush reports whether a dataset that is not in the prefix directory has to be flushed, or at least a flush tried,
-// whatever SCR_FLUSH is, before it leaves.
+// MustFlush reports whether goscr tries to flush a dataset before it leaves, whatever SCR_FLUSH is.
 func (h Held) MustFlush() bool { return MustFlush(h.Dataset, h.State) }
 
 // MustFlush is Held.MustFlush.
@@ -72,11 +70,11 @@ func MustFlush(d dataset.Dataset, s State) bool {
 	return !s.Flushed() && (d.Flags().Has(dataset.Output) || s.Withheld())
 }
 
-// safe reports whether a dataset survives the loss of a node, as far as its scheme can do that.
-func (h Held) safe() bool { return h.Protected() && !h.Exposed() }
+// safe reports whether a dataset is verified, and survives the loss of a node, as far as its scheme can do that.
+func (h Held) safe() bool { return h.stage == protected && !h.Exposed() }
 
-// last returns the checkpoint that must leave last, -1 if there is none: the newest that survives the loss of a node; or, if none
-// does, the newest that has redundancy on some nodes.
+// last returns the checkpoint that leaves after all others, -1 if there is none: the newest that is safe; or, if none
+// is, the newest that was protected.
 func (r *Room) last() int {
 	if i := r.newest(Held.safe); i >= 0 {
 		return i
@@ -96,9 +94,8 @@ func (r *Room) newest(condition func(Held) bool) int {
 	return slices.IndexFunc(r.Held, func(h Held) bool { return h.Flags().Has(dataset.Checkpoint) && !h.Withheld() && condition(h) })
 }
 
-// leaving selects the datasets that leave the store, and how many of the unused ones stay. A dataset that can be
-// fetched again leaves before an unused one that is newer than all that can be used: the next run may be able to use
-// that.
+// leaving selects the datasets that leave the store, and how many of the unused ones stay. An unused dataset that is newer
+// than the newest checkpoint stays longer than one that can be fetched: the next run may be able to use it.
 func (r *Room) leaving(newest int) (leaving []int, stay int) {
 	id := 0
 	if newest >= 0 {
@@ -116,20 +113,20 @@ func (r *Room) leaving(newest int) (leaving []int, stay int) {
 			newer++
 		}
 	}
-	lost := 0 // used ones that cannot be fetched again, or not yet
+	needed := 0 // used ones that are worth keeping
 	for _, i := range here {
-		lost += min(r.worth(i, newest, r.Fetch), 1)
+		needed += min(r.worth(i, newest, r.Fetch), 1)
 	}
 	room := r.Places - 1
-	stay = max(min(newer, room-lost), min(len(r.Unused), room-len(here)), 0)
+	stay = max(min(newer, room-needed), min(len(r.Unused), room-len(here)), 0)
 	fetch := r.Fetch && stay > 0
 	slices.SortStableFunc(here, func(a, b int) int { return r.worth(a, newest, fetch) - r.worth(b, newest, fetch) })
 	return here[:max(len(here)-max(room-stay, 0), 0)], stay
 }
 
-// worth orders the datasets: those of less worth leave first. What a restart would need until the next is complete leaves last: the newest
-// checkpoint that survives the loss of a node, and the newest. Unsaved datasets that cannot be flushed leave after
-// these. If fetch is true, what is in the prefix directory is worth nothing.
+// worth orders the datasets: those of less worth leave first. A restart may need the newest checkpoint, and the newest that
+// is safe, so they leave late. Only unsaved datasets that cannot be flushed leave later. If fetch is true, what is in
+// the prefix directory is worth nothing.
 func (r *Room) worth(i, newest int, fetch bool) int {
 	h := r.Held[i]
 	switch {
@@ -149,7 +146,8 @@ func (r *Room) worth(i, newest int, fetch bool) int {
 	return 0
 }
 
-// exposes reports whether, while redundancy is being made, the checkpoint that must leave last would leave, or one whose redundancy is being made, or one that may leave without a flush afterwards.
+// exposes reports whether the datasets that leave have to wait for a protection: one of them is the last checkpoint, the
+// one that is being protected, or unsaved (a withheld one may leave without a flush once Own is true).
 func (r *Room) exposes(leaving []int) bool {
 	last := r.last()
 	return r.Protecting && slices.ContainsFunc(leaving, func(i int) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
-// story is a job that writes datasets, flushes and protects some of them, is killed, and loses nodes, at random.
-type story struct {
+// job writes datasets, flushes and protects some of them, is killed, and loses nodes, at random.
+type job struct {
 	*rand.Rand
 	room  Room
 	last  int   // id of the newest dataset so far
@@ -20,18 +20,18 @@ type story struct {
 	log   []string
 }
 
-func tell(seed uint64) *story {
-	s := &story{Rand: rand.New(rand.NewPCG(seed, 0))}
+func newJob(seed uint64) *job {
+	s := &job{Rand: rand.New(rand.NewPCG(seed, 0))}
 	s.room = Room{Places: 1 + s.IntN(3), Fetch: s.IntN(2) == 0}
 	return s
 }
 
-func (s *story) chance(percent int) bool { return s.IntN(100) < percent }
+func (s *job) chance(percent int) bool { return s.IntN(100) < percent }
 
-func (s *story) note(format string, args ...any) { s.log = append(s.log, fmt.Sprintf(format, args...)) }
+func (s *job) note(format string, args ...any) { s.log = append(s.log, fmt.Sprintf(format, args...)) }
 
 // happens applies an event. A dataset that is gone leaves the list.
-func (s *story) happens(i int, e Event, f Facts) error {
+func (s *job) happens(i int, e Event, f Facts) error {
 	h := &s.room.Held[i]
 	next, err := h.After(e, f)
 	s.note("%d: %s %+v", h.ID(), e, f)
@@ -47,7 +47,7 @@ func (s *story) happens(i int, e Event, f Facts) error {
 }
 
 // find returns a random dataset of which condition is true, -1 if there is none.
-func (s *story) find(condition func(Held) bool) int {
+func (s *job) find(condition func(Held) bool) int {
 	var found []int
 	for i, h := range s.room.Held {
 		if condition(h) {
@@ -60,8 +60,9 @@ func (s *story) find(condition func(Held) bool) int {
 	return found[s.IntN(len(found))]
 }
 
-// safety returns whether the job could restart after the loss of a node, if it may fetch or not: 2 of any node, 1 of some.
-func (s *story) safety(fetch bool) (best int) {
+// safety returns after which loss of a node the job could restart: 2 of any, 1 of some, or of any unless files are damaged, 0 of none.
+// fetch is whether it may fetch.
+func (s *job) safety(fetch bool) (best int) {
 	if fetch && s.saved {
 		return 2
 	}
@@ -78,7 +79,7 @@ func (s *story) safety(fetch bool) (best int) {
 }
 
 // write writes the next dataset: it makes room, and completes it or not.
-func (s *story) write() error {
+func (s *job) write() error {
 	gone, err := s.makeRoom()
 	if err != nil || !gone {
 		return err
@@ -98,13 +99,13 @@ func (s *story) write() error {
 	}
 }
 
-func (s *story) protecting() bool {
+func (s *job) protecting() bool {
 	return slices.ContainsFunc(s.room.Held, func(h Held) bool { return h.Protecting() })
 }
 
 // makeRoom carries out the steps of Room, as package flush does, until the datasets have left or cannot. It checks what
 // has to be so whenever datasets leave.
-func (s *story) makeRoom() (gone bool, err error) {
+func (s *job) makeRoom() (gone bool, err error) {
 	s.room.Tried, s.room.Stuck = false, false
 	for range 2*len(s.room.Held) + 4 {
 		s.room.Protecting = s.protecting()
@@ -131,7 +132,7 @@ func (s *story) makeRoom() (gone bool, err error) {
 }
 
 // flush flushes those that leave and must be flushed, until that fails for one that must not leave otherwise.
-func (s *story) flush(leaving []int) error {
+func (s *job) flush(leaving []int) error {
 	for _, i := range leaving {
 		if !s.room.Held[i].MustFlush() {
 			continue
@@ -150,7 +151,7 @@ func (s *story) flush(leaving []int) error {
 	return nil
 }
 
-func (s *story) evict(leaving []int, stay int) error {
+func (s *job) evict(leaving []int, stay int) error {
 	fetch := s.room.Fetch || s.room.Stuck // what the prefix directory has leaves before what nobody else has
 	safe, somewhere, risky := s.safety(fetch), s.safety(true), s.room.Risky(leaving)
 	for _, i := range leaving {
@@ -188,7 +189,7 @@ func (s *story) evict(leaving []int, stay int) error {
 	return nil
 }
 
-func (s *story) endProtection() error {
+func (s *job) endProtection() error {
 	i := s.find(func(h Held) bool { return h.Protecting() })
 	if i < 0 {
 		return nil
@@ -204,7 +205,7 @@ func (s *story) endProtection() error {
 	return s.happens(i, FlushStarted, Facts{})
 }
 
-func (s *story) endFlush(i int) error {
+func (s *job) endFlush(i int) error {
 	if i < 0 {
 		return nil
 	}
@@ -212,13 +213,13 @@ func (s *story) endFlush(i int) error {
 }
 
 // kill ends the run, perhaps with the loss of a node, and starts the next.
-func (s *story) kill() error {
+func (s *job) kill() error {
 	lost := s.chance(50)
 	s.note("killed, node lost: %v", lost)
 	old := s.room.Held
 	s.room.Held, s.room.Own, s.order = nil, false, nil
 	for _, h := range old {
-		if lost && !h.safe() {
+		if lost && (!h.Protected() || h.Exposed()) {
 			continue
 		}
 		there := h.Fetchable() || h.copy == flushing && s.chance(50)
@@ -251,7 +252,7 @@ func (s *story) kill() error {
 	return nil
 }
 
-func (s *story) step() error {
+func (s *job) step() error {
 	switch n := s.IntN(20); {
 	case n < 9:
 		return s.write()
@@ -281,11 +282,11 @@ func (s *story) step() error {
 	}
 }
 
-// Whatever happens: making room ends; what leaves is of use to nobody, or is elsewhere; a store never has more than its
-// places; and a job that could restart after the loss of a node can do so still, if the store has two places.
-func TestRoom_Stories(t *testing.T) {
+// Whatever happens: making room ends; no unsaved dataset leaves; a store never has more than its
+// places; and a job that could restart after the loss of a node can do so still, if the store has at least two places.
+func TestRoom_RandomJobs(t *testing.T) {
 	for seed := range uint64(5000) {
-		s := tell(seed)
+		s := newJob(seed)
 		for range 40 {
 			if err := s.step(); err != nil {
 				t.Fatalf("seed %d: %v, after %q", seed, err, s.log)

@@ -207,7 +207,7 @@ func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *pref
 // third one. Flushes are cancelled before, since the next run would complete them. A lack of
 // room in the prefix directory is an error only if there is a change, and spare is false.
 func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *prefix.Index) change, spare bool) error {
-	if err := r.Room.Flusher.Halt(condition); err != nil {
+	if err := r.Room.Flusher.CancelWhere(condition); err != nil {
 		return err
 	}
 	list := r.Room.Flusher.Contents.Held(condition)
@@ -265,7 +265,7 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 	if offered {
 		r.Withdraw()
 	}
-	if err := r.Room.Flusher.Halt(named); err != nil {
+	if err := r.Room.Flusher.CancelWhere(named); err != nil {
 		return err
 	}
 	known, ok, err := r.Prefix.Find(prefix.Lookup(name))

@@ -103,7 +103,7 @@ func (w walk) step() string {
 		w.block(mine || other)
 		return fmt.Sprint("protection ", w.flusher.WaitForProtection())
 	case 10:
-		return fmt.Sprint("halt ", id, w.flusher.Halt(one))
+		return fmt.Sprint("halt ", id, w.flusher.CancelWhere(one))
 	case 11:
 		if other {
 			return fmt.Sprint("drop ", id, w.flusher.DropWhere(one))

@@ -36,7 +36,7 @@ type parts struct {
 	highest int             // highest id of all datasets that the caller has seen
 }
 
-// happened records an event of a dataset. An impossible one is a bug, of which users should tell us; the run continues.
+// happened records an event of a dataset. An impossible one is a bug: it warns, and the run continues.
 func (p *parts) happened(c *Cached, e life.Event, facts ...life.Facts) {
 	var f life.Facts
 	if len(facts) > 0 {
