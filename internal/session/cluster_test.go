@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -156,7 +157,8 @@ func (c *cluster) lose(names ...string)      { c.remove(c.t, names...) }
 func (c *cluster) remove(t testing.TB, names ...string) {
 	for _, name := range names {
 		if err := os.RemoveAll(c.node(name)); err != nil {
-			t.Fatal(err)
+			left, _ := exec.Command("find", c.node(name), "-ls").CombinedOutput() // what somebody has just made there
+			t.Fatalf("%v\n%s", err, left)
 		}
 	}
 }
