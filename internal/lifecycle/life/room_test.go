@@ -323,9 +323,11 @@ func TestRoom(t *testing.T) {
 			Room{Places: 2, Held: []Held{held(2, checkpoint, State{stage: unprotected}), held(1, checkpoint, whole)}}, Evict, []int{0}, 0},
 		"the newest has lost its redundancy": {
 			Room{Places: 2, Held: []Held{held(2, checkpoint, State{stage: protected, exposed: true}), held(1, checkpoint, whole)}}, Evict, []int{0}, 0},
-		"... but no other has all of its": {
+		"... and this run has not read the other": {
+			Room{Places: 2, Held: []Held{held(2, checkpoint, State{stage: protected, exposed: true}), held(1, checkpoint, State{stage: postponed})}}, Evict, []int{1}, 0},
+		"the newest could not be protected, and the other misses some redundancy": {
 			Room{Places: 2, Held: []Held{held(2, checkpoint, State{stage: unprotected}), held(1, checkpoint, State{stage: protected, exposed: true})}}, Evict, []int{0}, 0},
-		"the newest is being protected, and the other has not all of its redundancy": {
+		"the newest is being protected, and the other misses some redundancy": {
 			Room{Places: 2, Protecting: true, Held: []Held{held(2, checkpoint, State{stage: protecting}), held(1, checkpoint, State{stage: protected, exposed: true})}},
 			WaitForProtection, []int{1}, 0},
 		"the one to leave is being flushed": {
