@@ -169,6 +169,43 @@ func TestFull_Store(t *testing.T) {
 	}
 }
 
+// Redundancy that a run could not make is made by a repair in the same run, and flush.scr says so.
+func TestFull_RedundancyAfterRepair(t *testing.T) {
+	t.Parallel()
+	c := mounted(t, "node")
+	if c == nil {
+		return
+	}
+	c.job(four, steps(1, 2))
+	for _, node := range four {
+		c.must(os.Remove(c.redundant(node, 2)))
+	}
+	exposed := func() bool {
+		list, err := prefix.Locations(c.prefix(""))
+		return err != nil || slices.ContainsFunc(list, func(l prefix.Located) bool { return l.ID == 2 && l.Is(prefix.Exposed) })
+	}
+	empty := c.fill(filepath.Join(c.root, "node"), 0)
+	c.job(four, func(s *Session, rank int) error {
+		if err := restartAt(s, rank, 2); err != nil {
+			return err
+		}
+		if before := exposed(); !before || !s.cache.Find(2).Exposed() {
+			return fmt.Errorf("exposed: %v, in flush.scr: %v", s.cache.Find(2).Exposed(), before)
+		}
+		s.world.Barrier()
+		if rank == 0 {
+			empty()
+		}
+		s.world.Barrier()
+		err := s.flusher.Remake()
+		s.world.Barrier() // rank 0 has written flush.scr
+		if after := exposed(); err != nil || after || s.cache.Find(2).Exposed() {
+			return fmt.Errorf("after the repair: exposed: %v, in flush.scr: %v, %w", s.cache.Find(2).Exposed(), after, err)
+		}
+		return nil
+	})
+}
+
 // Redundancy that is lost, and cannot be made again for lack of room: the checkpoint is used
 // without it, and protected by the next run that has the room.
 func TestFull_NoRoomForRedundancy(t *testing.T) {

@@ -68,7 +68,7 @@ func (r *requests) recordProgress() {
 		r.advisor.Gone(id)
 	case c.Flushing():
 		r.advisor.Reached(c.Dataset, request.Flushing)
-	case r.flusher.Protector.Dataset() == c: // a lost node would lose it
+	case c.Protecting(): // a lost node would lose it
 	case r.advisor.Stops(): // it is finished when they do: see stopAll
 	default:
 		r.advisor.Reached(c.Dataset, request.Finished)

@@ -69,23 +69,26 @@ func (h *Contents) checkFetchable(c *cache.Cached) error {
 		return nil
 	}
 	_, usable, err := h.prefix.Find(prefix.Usable(c.Dataset))
+	if err != nil {
+		return err
+	}
 	event := life.FoundFlushed
 	if !usable {
 		event = life.FoundReplaced
 	}
 	h.cache.Happened(c, event)
-	return err
+	return nil
 }
 
 // repair rebuilds what is corrupt in the cache. If too much of a dataset is lost, the dataset is removed, and an
 // older checkpoint takes its place. The error is agreed.
 func (h *Contents) repair(c *cache.Cached) error {
-	protected := c.Protected()
+	before := c.State
 	err := h.cache.Recovery.Repair(c)
-	if err == nil && !protected { // it has made what could not be made before
-		h.note(c)
-	}
-	if err == nil || !c.Gone() {
+	if !c.Gone() {
+		if c.State != before { // redundancy was made that was missing, or is missing now
+			h.note(c)
+		}
 		return err
 	}
 	h.left(c)

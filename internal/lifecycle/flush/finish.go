@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/mpi"
@@ -66,7 +65,7 @@ func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 		if c.Flushed() || f.Background.find(c) != nil {
 			continue
 		}
-		if life.MustFlush(c.Dataset, c.State) || f.config.Policy.On() && c == f.config.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
+		if held(c).MustFlush() || f.config.Policy.On() && c == f.config.Cache.NewestCheckpoint(c.Series()) && c.ID() > written {
 			list = append(list, c)
 		}
 	}

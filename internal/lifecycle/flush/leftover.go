@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/observe/report"
@@ -42,7 +41,7 @@ func (l *Leftovers) Flush(checkpoints bool) error {
 		}
 	}
 	for _, c := range slices.Backward(slices.Clone(l.cache.List())) { // oldest first, so that the newest becomes current
-		if c.Flushed() || !life.MustFlush(c.Dataset, c.State) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
+		if c.Flushed() || !held(c).MustFlush() && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
 			continue
 		}
 		err := l.flusher.Flush(c)

@@ -81,13 +81,18 @@ func (r *Room) look(store *reddesc.Store, series string) (room life.Room, list [
 	for _, c := range r.cache.List() {
 		if c.Series() == series {
 			list = append(list, c)
-			room.Held = append(room.Held, life.Held{Dataset: c.Dataset, State: c.State, Here: c.Store() == store})
+			h := held(c)
+			h.Here = c.Store() == store
+			room.Held = append(room.Held, h)
 		}
 	}
 	room.Places, room.Unused = store.Count, r.cache.Unused.Places(store, series)
 	room.Fetch, room.Own, room.Protecting = r.Flusher.config.Fetch, r.own, r.Flusher.Protector.Dataset() != nil
 	return room, list
 }
+
+// held returns what life knows of a dataset.
+func held(c *cache.Cached) life.Held { return life.Held{Dataset: c.Dataset, State: c.State} }
 
 func choose(list []*cache.Cached, which []int) (chosen []*cache.Cached) {
 	for _, i := range which {
@@ -111,7 +116,7 @@ func (r *Room) Evict(l Leaving) {
 // leave although they cannot be flushed.
 func (r *Room) flushLeaving(list []*cache.Cached) error {
 	for _, c := range list {
-		if !life.MustFlush(c.Dataset, c.State) {
+		if !held(c).MustFlush() {
 			continue
 		}
 		what := "output"

@@ -63,11 +63,8 @@ func (r *Room) Risky(leaving []int) bool {
 }
 
 // MustFlush reports whether goscr tries to flush a dataset before it leaves, whatever SCR_FLUSH is.
-func (h Held) MustFlush() bool { return MustFlush(h.Dataset, h.State) }
-
-// MustFlush is Held.MustFlush.
-func MustFlush(d dataset.Dataset, s State) bool {
-	return !s.Flushed() && (d.Flags().Has(dataset.Output) || s.Withheld())
+func (h Held) MustFlush() bool {
+	return !h.Flushed() && (h.Flags().Has(dataset.Output) || h.Withheld())
 }
 
 // safe reports whether a dataset is verified, and survives the loss of a node, as far as its scheme can do that.
@@ -83,7 +80,7 @@ func (r *Room) last() int {
 }
 
 // Unsaved reports whether a dataset must not leave before it is in the prefix directory: an output, or a withheld
-// checkpoint as long as this run has completed none of its own.
+// checkpoint unless Own is true.
 func (r *Room) Unsaved(i int) bool {
 	h := r.Held[i]
 	return h.MustFlush() && (h.Flags().Has(dataset.Output) || !r.Own)

@@ -15,7 +15,6 @@ import (
 	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/lifecycle/restart"
 	"github.com/goscr/goscr/internal/node/cache"
-	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -67,6 +66,9 @@ func TestStates_RandomRuns(t *testing.T) {
 		}
 	}
 }
+
+// long makes a file longer than a page.
+var long = strings.Repeat("x", 5000)
 
 // walk is a rank of such a run. All ranks draw the same numbers.
 type walk struct {
@@ -123,7 +125,7 @@ func (w walk) step() string {
 func (w walk) write() string {
 	flags := []dataset.Flags{dataset.Checkpoint, dataset.Checkpoint, dataset.Output, dataset.Checkpoint | dataset.Output}[w.IntN(4)]
 	wait, bad := w.IntN(8) == 0, w.IntN(8) == 0
-	c, err := w.create(flags)
+	c, err := w.create(flags, long)
 	if c == nil {
 		return fmt.Sprint("create: ", err)
 	}
@@ -135,24 +137,6 @@ func (w walk) write() string {
 	}
 	w.flusher.Background.BeginCopies()
 	return fmt.Sprint("write ", w.next, err)
-}
-
-// create makes room for a dataset, begins it and writes the caller's file of it. It returns nil if it is not begun.
-func (w walk) create(flags dataset.Flags) (*cache.Cached, error) {
-	if err := w.makeRoom(); err != nil {
-		return nil, err
-	}
-	w.next++
-	name := fmt.Sprintf("step.%d", w.next)
-	c, err := w.cache.Create(dataset.New(w.next, name, flags, w.next, dataset.Owner{}, time.Unix(int64(w.next), 0)), w.desc)
-	if err != nil {
-		return nil, err
-	}
-	path, err := w.cache.Add(c, meta.New(fmt.Sprintf("%s/rank_%d", name, w.comm.Rank()), meta.Full, ranks))
-	if err == nil {
-		err = os.WriteFile(path, fmt.Appendf(nil, "%s %d %s", name, w.comm.Rank(), strings.Repeat("x", 5000)), 0o600)
-	}
-	return c, err
 }
 
 // block keeps the protection in the background from writing its file, if mine is true.
@@ -176,8 +160,7 @@ func TestWaitForProtection_NotRecorded(t *testing.T) {
 		f.Protector.Async, f.Protector.Carrier, f.Protector.SizeName = true, protect.Sockets, f.SizeName
 		f.Protector.Done = func(*cache.Cached, time.Time) error { return mpi.Agree(f.World, errors.New("EIO")) }
 	}, func(r *rig) error {
-		w := walk{r, rand.New(rand.NewPCG(0, 0))}
-		c, err := w.create(dataset.Checkpoint)
+		c, err := r.create(dataset.Checkpoint, long)
 		if err == nil {
 			err = errors.Join(r.flusher.Complete(c, nil, false), r.flusher.Completed(c))
 		}

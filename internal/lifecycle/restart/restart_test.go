@@ -130,6 +130,16 @@ func (r *rig) makeRoom() error {
 
 // write completes a dataset in the cache, of one file a rank.
 func (r *rig) write(flags dataset.Flags) (*cache.Cached, error) {
+	c, err := r.create(flags, "")
+	if c == nil {
+		return nil, err
+	}
+	return c, r.cache.Complete(c, err)
+}
+
+// create makes room for a dataset, begins it, and writes the caller's file of it, which ends with a text. It returns nil if the
+// dataset is not begun.
+func (r *rig) create(flags dataset.Flags, end string) (*cache.Cached, error) {
 	if err := r.makeRoom(); err != nil {
 		return nil, err
 	}
@@ -141,9 +151,9 @@ func (r *rig) write(flags dataset.Flags) (*cache.Cached, error) {
 	}
 	path, err := r.cache.Add(c, meta.New(fmt.Sprintf("%s/rank_%d", name, r.comm.Rank()), meta.Full, ranks))
 	if err == nil {
-		err = os.WriteFile(path, []byte(fmt.Sprint(name, r.comm.Rank())), 0o600)
+		err = os.WriteFile(path, []byte(fmt.Sprint(name, r.comm.Rank())+end), 0o600)
 	}
-	return c, r.cache.Complete(c, err)
+	return c, err
 }
 
 func (r *rig) checkpoints(n int) error {
