@@ -232,7 +232,7 @@ func watched(t *testing.T) (dir string, rank0 *lock.Lock, log func(r eventlog.Re
 		d := dataset.New(id, fmt.Sprint("ckpt.", id), dataset.Checkpoint, id, dataset.Owner{}, time.Now())
 		d.SetTotals(4, 2<<20)
 		d.SetComplete(true)
-		must(t, prefix.EnterCached(dir, d, "XOR in sets of 4, bears 1", time.Now()))
+		must(t, prefix.EnterCached(dir, prefix.Cached{Dataset: d, Protected: "XOR in sets of 4, bears 1", Read: true}, time.Now()))
 	}
 	log(eventlog.Record{Type: "INIT_START"})
 	log(eventlog.Record{Type: "NODES", Run: &eventlog.Run{Nodes: 4, Ranks: 8, NodeList: "node[0-3]"}})
@@ -318,7 +318,7 @@ func TestStatus_TerminalNames(t *testing.T) {
 	log(eventlog.Record{Type: "NODES", Run: &eventlog.Run{Nodes: 1, NodeList: "\x1b[2Jevil\x07"}})
 	d := dataset.New(2, "日本\x1b]0;evil\x07", dataset.Checkpoint, 2, dataset.Owner{}, time.Now())
 	d.SetComplete(true)
-	must(t, prefix.EnterCached(dir, d, "\x1b[31mevil", time.Now()))
+	must(t, prefix.EnterCached(dir, prefix.Cached{Dataset: d, Protected: "\x1b[31mevil", Read: true}, time.Now()))
 	x := onTerminal(t, "xterm", 150, 20, "scr_status", "-w", "-p", dir)
 	x.shows(`\x1b[2Jevil\a`, `\x1b]0;evil\a`, `\x1b[31mevil`)
 	x.press("q")

@@ -154,24 +154,27 @@ func startFlushing(prefix string, d dataset.Dataset, ranks int) error {
 	return updateRecord(prefix, flushFile, func(f *locations) { f.locate(d, Flushing).Ranks = ranks })
 }
 
-// EnterCached records that a dataset is in the cache, how its files are protected, and that they
-// have been read now; the zero time says that they have not.
-func EnterCached(prefix string, d dataset.Dataset, protected string, now time.Time) error {
-	return updateRecord(prefix, flushFile, func(f *locations) {
-		l := f.locate(d, InCache)
-		l.Protected, l.Verified = protected, now
-	})
-}
-
-// Kept is a dataset that a run has found in the cache: how its files are protected, as reddesc.Protection
-// writes it, whether they have been read now, and whether a lost node would lose it.
-type Kept struct {
+// Cached is what flush.scr has of a dataset in the cache.
+type Cached struct {
 	dataset.Dataset
-	Protected     string
-	Read, Exposed bool
+	Gone      bool   // the run does not use it any more; the other fields are not used
+	Protected string // how its files are protected, as reddesc.Protection writes it
+	Read      bool   // all its files have been read now, and were right
+	Exposed   bool   // a lost node would lose it
 }
 
-func (f *locations) keep(d Kept, now time.Time) {
+// EnterCached records what a run knows of a dataset in its cache.
+func EnterCached(prefix string, d Cached, now time.Time) error {
+	return updateRecord(prefix, flushFile, func(f *locations) { f.cached(d, now) })
+}
+
+func (f *locations) cached(d Cached, now time.Time) {
+	if d.Gone {
+		if !f.another(d.Dataset) {
+			f.leave(d.ID(), InCache)
+		}
+		return
+	}
 	l := f.locate(d.Dataset, InCache)
 	if d.Read {
 		l.Verified = now
@@ -184,21 +187,16 @@ func (f *locations) keep(d Kept, now time.Time) {
 	l.Protected = cmp.Or(l.Protected, d.Protected) // none if it was not yet protected when it was entered
 }
 
-// EnterKept records what is known of a dataset of an earlier run.
-func EnterKept(prefix string, d Kept, now time.Time) error {
-	return updateRecord(prefix, flushFile, func(f *locations) { f.keep(d, now) })
-}
-
 // BeginRun records what a run has found: the datasets in list, and no others, are in the cache, and
 // none is being flushed. every is SCR_FLUSH, or 0 if nothing will be flushed.
-func BeginRun(prefix string, list []Kept, every int, now time.Time) error {
+func BeginRun(prefix string, list []Cached, every int, now time.Time) error {
 	return updateRecord(prefix, flushFile, func(f *locations) {
 		for _, d := range list {
-			f.keep(d, now)
+			f.cached(d, now)
 			f.leave(d.ID(), Flushing)
 		}
 		for id := range f.Datasets {
-			if !slices.ContainsFunc(list, func(d Kept) bool { return d.ID() == id }) {
+			if !slices.ContainsFunc(list, func(d Cached) bool { return d.ID() == id }) {
 				f.leave(id, InCache, Flushing)
 			}
 		}

@@ -190,8 +190,8 @@ func TestFlushFile(t *testing.T) {
 	is("1CACHE 1PFS")
 	must(t, Locate(dir, two, Flushing, true))
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	must(t, EnterCached(dir, three, "XOR in sets of 4, bears 1", noon))
-	must(t, BeginRun(dir, []Kept{{Dataset: three, Protected: "XOR in sets of 4, bears 1", Read: true}}, 10, noon.Add(time.Hour)))
+	must(t, EnterCached(dir, Cached{Dataset: three, Protected: "XOR in sets of 4, bears 1", Read: true}, noon))
+	must(t, BeginRun(dir, []Cached{{Dataset: three, Protected: "XOR in sets of 4, bears 1", Read: true}}, 10, noon.Add(time.Hour)))
 	is("1PFS 3CACHE")
 	if n, known := Every(dir); n != 10 || !known {
 		t.Error(n, known)

@@ -280,10 +280,9 @@ func (o *opening) compareWithIndex() (written bool, err error) {
 		if prefix.HasWritten(o.prefix.Ours.Of(x)) {
 			*direct = 1
 		}
-		var cached []prefix.Kept
+		var cached []prefix.Cached
 		for i, c := range list {
-			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(),
-				Read: !c.Postponed() && !c.Unchecked(), Exposed: c.Exposed()})
+			cached = append(cached, flush.Cached(c))
 			if x.HasComplete(c.Dataset) {
 				there[i] = 1
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
 	"github.com/goscr/goscr/internal/observe/report"
-	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy/reddesc"
 	"github.com/goscr/goscr/mpi"
@@ -374,12 +373,7 @@ func (w *writer) completeCached(o *unfinished) error {
 	w.events.tellTraffic(w.log, fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	w.log.Info("dataset %d (%s): %s, %s; written in %.3f s, %s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), how)
-	w.prefix.Note(func() error {
-		if !c.Protected() {
-			return errors.Join(prefix.Locate(w.prefix.Dir, c.Dataset, prefix.InCache, true), prefix.Locate(w.prefix.Dir, c.Dataset, prefix.Exposed, true))
-		}
-		return prefix.EnterCached(w.prefix.Dir, c.Dataset, c.Desc.Protection.String(), c.Verified())
-	})
+	w.flusher.Contents.Record(c)
 	if c.Flags().Has(dataset.Checkpoint) {
 		w.prefix.Note(func() error { return halt.CountCheckpoint(w.prefix.Dir) })
 	}
@@ -408,10 +402,7 @@ func (w *writer) protectionEnded(c *cache.Cached, start time.Time) error {
 	w.events.phases.Log(c.Dataset, encoding(c, start))
 	w.cache.WarnOfRoom(w.config.SizeName)
 	w.log.Info("dataset %d (%s): protected with %s%s, %.3f s after the program went on", c.ID(), c.Name(), c.Desc.Type, w.flusher.Protector.Over(), time.Since(start).Seconds())
-	w.prefix.Note(func() error {
-		return errors.Join(prefix.EnterCached(w.prefix.Dir, c.Dataset, c.Desc.Protection.String(), c.Verified()),
-			prefix.Locate(w.prefix.Dir, c.Dataset, prefix.Exposed, false))
-	})
+	w.flusher.Contents.Record(c)
 	if !c.Flags().Has(dataset.Checkpoint) {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Contents restores, rebuilds and deletes datasets of the cache, of which no background flush runs, and records in the
-// prefix directory what that changes.
+// Contents restores, rebuilds and deletes datasets of the cache, of which no background flush runs. It alone records in
+// flush.scr what the cache has; package prefix records there what is being flushed, and what the prefix directory has.
 type Contents struct {
 	cache     *cache.Cache
 	protector *protect.Protector
@@ -27,17 +27,23 @@ func (h *Contents) Restore(c *cache.Cached) {
 		return
 	}
 	h.cache.Recovery.Restore(c)
-	if c.Gone() {
-		h.left(c)
-		return
-	}
-	h.note(c)
+	h.Record(c)
 }
 
-// note records in the prefix directory whether all files of a dataset have been read, and whether it is exposed.
-func (h *Contents) note(c *cache.Cached) {
-	kept := prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Unchecked(), Exposed: c.Exposed()}
-	h.prefix.Note(func() error { return prefix.EnterKept(h.prefix.Dir, kept, time.Now()) })
+// Record records in flush.scr what Cached returns.
+func (h *Contents) Record(c *cache.Cached) { h.enter(Cached(c)) }
+
+func (h *Contents) enter(d prefix.Cached) {
+	h.prefix.Note(func() error { return prefix.EnterCached(h.prefix.Dir, d, time.Now()) })
+}
+
+// Cached returns what flush.scr has of a dataset of the cache, by its state. It is not collective.
+func Cached(c *cache.Cached) prefix.Cached {
+	if c.Gone() {
+		return prefix.Cached{Dataset: c.Dataset, Gone: true}
+	}
+	return prefix.Cached{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Postponed() && !c.Unchecked(),
+		Exposed: c.Exposed() || !c.Protected()}
 }
 
 // checked records the checksums that a flush has found of a dataset without. copied are the caller's files.
@@ -46,7 +52,7 @@ func (h *Contents) checked(c *cache.Cached, copied []redundancy.File) {
 		return
 	}
 	h.cache.Checked(c, copied)
-	h.note(c)
+	h.Record(c)
 }
 
 // Newest returns the newest checkpoint of a series in the cache that is not withheld, nil if there is none. It
@@ -85,13 +91,12 @@ func (h *Contents) checkFetchable(c *cache.Cached) error {
 func (h *Contents) repair(c *cache.Cached) error {
 	before := c.State
 	err := h.cache.Recovery.Repair(c)
+	if c.State != before { // it is lost, or redundancy was made that was missing, or is missing now
+		h.Record(c)
+	}
 	if !c.Gone() {
-		if c.State != before { // redundancy was made that was missing, or is missing now
-			h.note(c)
-		}
 		return err
 	}
-	h.left(c)
 	if _, failed := h.Newest(c.Series()); failed != nil {
 		return failed
 	}
@@ -110,18 +115,16 @@ func (h *Contents) evictOutput(c *cache.Cached) {
 // delete deletes a dataset, which must not be being flushed, from the cache.
 func (h *Contents) delete(c *cache.Cached) {
 	h.protector.Cancel(c)
+	h.leaves(c)
 	h.cache.Delete(c.ID())
-	h.left(c)
 }
 
-// left records in the prefix directory that the cache has no usable copy of a dataset.
-func (h *Contents) left(c *cache.Cached) {
-	h.prefix.Note(func() error { return prefix.Locate(h.prefix.Dir, c.Dataset, prefix.InCache, false) })
-}
+// leaves records in flush.scr that this run is going to delete a dataset, or not to use it any more.
+func (h *Contents) leaves(c *cache.Cached) { h.enter(prefix.Cached{Dataset: c.Dataset, Gone: true}) }
 
-// Held returns the datasets of the cache of which condition is true, also unused ones: those that DropWhere deletes.
+// Where returns the datasets of the cache of which condition is true, also unused ones: those that DropWhere deletes.
 // It is not collective, and the same on all ranks if condition is.
-func (h *Contents) Held(condition func(dataset.Dataset) bool) (list []dataset.Dataset) {
+func (h *Contents) Where(condition func(dataset.Dataset) bool) (list []dataset.Dataset) {
 	for _, c := range h.cache.List() {
 		list = append(list, c.Dataset)
 	}

@@ -12,7 +12,7 @@
 //	foreground.go  Flusher: flushes while the program waits
 //	finish.go      Flusher: flushes datasets at the end of a run
 //	running.go     Background: the copies that run while the program computes
-//	contents.go    Contents: restores, rebuilds and deletes datasets that are not being flushed
+//	contents.go    Contents: restores, rebuilds and deletes datasets, and records in flush.scr what the cache has
 //	drop.go        Flusher: drops datasets
 //	room.go        Room: evicts datasets to make room for the next one
 //	leftover.go    Leftovers: flushes datasets of earlier runs at the start of a run

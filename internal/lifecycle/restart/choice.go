@@ -210,7 +210,7 @@ func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *pr
 	if err := r.Room.Flusher.CancelWhere(condition); err != nil {
 		return err
 	}
-	list := r.Room.Flusher.Contents.Held(condition)
+	list := r.Room.Flusher.Contents.Where(condition)
 	return mpi.OnRoot(r.World, func() error {
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
@@ -276,7 +276,7 @@ func (r *Restart) Remove(name string, history int64, again bool, there func() er
 		func() error { return r.drop(named, noChange, false) },
 		there,
 	}
-	if ok && slices.ContainsFunc(r.Room.Flusher.Contents.Held(named), func(d dataset.Dataset) bool { return d.ID() > known.ID() }) {
+	if ok && slices.ContainsFunc(r.Room.Flusher.Contents.Where(named), func(d dataset.Dataset) bool { return d.ID() > known.ID() }) {
 		slices.Reverse(steps)
 	}
 	for _, step := range steps {

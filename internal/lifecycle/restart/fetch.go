@@ -247,9 +247,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 	if err := r.Cache.Fetched(c, failed, changed); err != nil {
 		return nil, err
 	}
-	r.Prefix.Note(func() error {
-		return prefix.EnterCached(r.Prefix.Dir, c.Dataset, desc.Protection.String(), c.Verified())
-	})
+	r.Room.Flusher.Contents.Record(c)
 	if r.rung == named && len(later.Datasets) > 0 {
 		if err := r.record(r.before(d), noChange, true); err != nil {
 			return c, err

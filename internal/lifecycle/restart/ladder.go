@@ -185,7 +185,7 @@ func (r *Restart) offerNamed() error {
 		c := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) && r.Current.is(c.Dataset) })
 		if c != nil {
 			r.offerCached(c)
-			tellChoice(r, r.Room.Flusher.Contents.Held(r.after(c.ID())))
+			tellChoice(r, r.Room.Flusher.Contents.Where(r.after(c.ID())))
 			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
 	}
@@ -214,7 +214,7 @@ func (r *Restart) offerNamed() error {
 // fetchNamed offers the checkpoint of the prefix directory that the user has chosen. If it cannot be fetched, what is
 // newer stays in the cache.
 func fetchNamed(r *Restart, d dataset.Dataset) error {
-	held := r.Room.Flusher.Contents.Held(func(dataset.Dataset) bool { return true }) // before some are evicted
+	held := r.Room.Flusher.Contents.Where(func(dataset.Dataset) bool { return true }) // before some are evicted
 	ok, err := r.fetch(d)
 	if err != nil {
 		r.unlist()
@@ -365,7 +365,7 @@ type Condemned struct {
 
 // NewCondemned returns a Condemned with the datasets of the cache, and without a mark. It is not collective, but all ranks call it.
 func NewCondemned(r *Restart) *Condemned {
-	c := &Condemned{list: slices.Clone(r.Cache.List()), held: r.Room.Flusher.Contents.Held(func(dataset.Dataset) bool { return true })}
+	c := &Condemned{list: slices.Clone(r.Cache.List()), held: r.Room.Flusher.Contents.Where(func(dataset.Dataset) bool { return true })}
 	c.Marks, c.whys = make([]int64, len(c.list)+len(c.held)), make([]string, len(c.list))
 	return c
 }

@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/lifecycle/restart"
 	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
 
 // Three runs of a job do at random what a program and its users can do, while files are corrupted and lost. All ranks have
-// the same state of each dataset after each step, it agrees with what runs in the background, and no event is impossible
-// (cache.Bug).
+// the same state of each dataset after each step, it agrees with what runs in the background and with flush.scr, and no event
+// is impossible (cache.Bug).
 func TestStates_RandomRuns(t *testing.T) {
 	seeds := 12
 	if testing.Short() {
@@ -36,11 +38,17 @@ func TestStates_RandomRuns(t *testing.T) {
 				f.Fetch, c.Fetch = seed%3 != 0, seed%3 != 0
 				f.Protector.Async, f.Protector.Carrier = seed%4 != 1, protect.Sockets
 				f.Protector.SizeName = f.SizeName
-				f.Protector.Done = func(*cache.Cached, time.Time) error { return nil }
+				f.Protector.Done = func(c *cache.Cached, _ time.Time) error {
+					f.Prefix.Note(func() error { return prefix.EnterCached(f.Prefix.Dir, flush.Cached(c), time.Now()) })
+					return nil
+				}
 				f.Cache.Config.Stores[0].Count = 2 + seed/2%2
 			}, func(r *rig) error {
 				r.next = next
 				w := walk{r, rand.New(rand.NewPCG(uint64(seed), uint64(part)))}
+				if err := w.begin(); err != nil {
+					return err
+				}
 				if part > 0 {
 					_ = r.restart.Find(true)
 					if w.IntN(3) == 0 && r.restart.Offered() != nil {
@@ -74,6 +82,33 @@ var long = strings.Repeat("x", 5000)
 type walk struct {
 	*rig
 	*rand.Rand
+}
+
+// begin does what a session does at its beginning.
+func (w walk) begin() error {
+	list := w.cache.List()
+	there := make([]int64, len(list))
+	err := mpi.OnRoot(w.comm, func() error {
+		x, err := prefix.ReadIndex(w.prefix.Dir)
+		if err != nil {
+			return err
+		}
+		var cached []prefix.Cached
+		for i, c := range list {
+			cached = append(cached, flush.Cached(c))
+			if x.HasComplete(c.Dataset) {
+				there[i] = 1
+			}
+		}
+		return prefix.BeginRun(w.prefix.Dir, cached, 1, time.Now())
+	})
+	w.comm.Allreduce(there, mpi.Max)
+	for i, c := range list {
+		if there[i] == 1 {
+			w.cache.Happened(c, life.FoundFlushed)
+		}
+	}
+	return err
 }
 
 // step does something, and returns what. Errors are results, too: ranks that disagree on them hang, or fail check.
@@ -133,6 +168,7 @@ func (w walk) write() string {
 		err = cache.ErrInvalid
 	}
 	if err = w.flusher.Complete(c, err, wait); err == nil {
+		w.flusher.Contents.Record(c)
 		err = w.flusher.Completed(c)
 	}
 	w.flusher.Background.BeginCopies()
@@ -208,6 +244,40 @@ func (w walk) check() error {
 	}
 	if first := string(mpi.BcastBytes(w.comm, []byte(text), 0)); first != text {
 		return fmt.Errorf("rank 0 has %s, this one %s", first, text)
+	}
+	return mpi.OnRoot(w.comm, w.recorded)
+}
+
+// recorded compares flush.scr with the states.
+func (w walk) recorded() error {
+	located, err := prefix.Locations(w.prefix.Dir)
+	if err != nil {
+		return err
+	}
+	entries := map[int]prefix.Located{}
+	for _, l := range located {
+		entries[l.ID] = l
+	}
+	for _, c := range w.cache.List() {
+		l := entries[c.ID()]
+		is := map[prefix.Location]bool{
+			prefix.InCache: true, prefix.Exposed: c.Exposed() || !c.Protected(),
+			prefix.Flushing: c.Flushing() && !c.FlushDue(), prefix.InPrefix: c.Fetchable(),
+		}
+		for place, want := range is {
+			if l.Is(place) != want {
+				return fmt.Errorf("flush.scr has %q of dataset %d, whose state is %+v", l.Places, c.ID(), c.State)
+			}
+		}
+		if c.Protected() && !c.Exposed() && l.Protected == "" {
+			return fmt.Errorf("flush.scr does not say how dataset %d, %+v, is protected", c.ID(), c.State)
+		}
+		delete(entries, c.ID())
+	}
+	for id, l := range entries {
+		if l.Is(prefix.InCache) || l.Is(prefix.Flushing) {
+			return fmt.Errorf("flush.scr has %q of dataset %d, which is gone", l.Places, id)
+		}
 	}
 	return nil
 }

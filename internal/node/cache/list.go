@@ -34,15 +34,6 @@ func (c *Cached) Encoded() (took time.Duration, bytes int64) { return c.encoding
 // Store returns the store that has the dataset.
 func (c *Cached) Store() *reddesc.Store { return c.store }
 
-// Verified returns now for a dataset whose files have just been protected, the zero time if they were not
-// read for that.
-func (c *Cached) Verified() time.Time {
-	if c.Unchecked() {
-		return time.Time{}
-	}
-	return time.Now()
-}
-
 // made returns the number of redundancy files of each rank of the caller's set.
 func (c *Cached) made() int {
 	if c.Desc == nil || !c.Desc.Scheme.Tolerates(c.Desc.Set.Size(), []int{0}) {

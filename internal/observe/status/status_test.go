@@ -66,7 +66,7 @@ func (j *job) has(id int, ago time.Duration, places ...prefix.Location) {
 			continue
 		}
 		if p == prefix.InCache && !slices.Contains(places, prefix.Exposed) {
-			must(j.t, prefix.EnterCached(j.dir, d, j.protected, j.now.Add(-ago+time.Second)))
+			must(j.t, prefix.EnterCached(j.dir, prefix.Cached{Dataset: d, Protected: j.protected, Read: true}, j.now.Add(-ago+time.Second)))
 			continue
 		}
 		must(j.t, prefix.Locate(j.dir, d, p, true))
@@ -399,13 +399,13 @@ func TestStatus_Exposed(t *testing.T) {
 	j.has(2, 4*time.Second, prefix.InCache, prefix.Exposed)
 	j.says(Running, "newest     ckpt.2              2.0 MiB  4.00 s old   cache, being protected: does not survive the loss of a node until it is protected",
 		"AT RISK: ckpt.2 does not survive the loss of a node. If one is lost: back to ckpt.1, 9.00 s of work is lost. If all nodes are lost: all work is lost\n")
-	must(t, prefix.EnterCached(j.dir, j.dataset(2, 4*time.Second), j.protected, j.now))
+	must(t, prefix.EnterCached(j.dir, prefix.Cached{Dataset: j.dataset(2, 4*time.Second), Protected: j.protected, Read: true}, j.now))
 	must(t, prefix.Locate(j.dir, j.dataset(2, 4*time.Second), prefix.Exposed, false))
 	j.says(Running, "SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost")
 	two := j.dataset(2, 4*time.Second)
-	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Read: true, Exposed: true}}, 0, j.now))
+	must(t, prefix.BeginRun(j.dir, []prefix.Cached{{Dataset: two, Read: true, Exposed: true}}, 0, j.now))
 	j.says(Running, "cache (XOR in sets of 4), not protected any more: does not survive the loss of a node: files or redundancy of it are lost, and are not rebuilt")
-	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Protected: j.protected, Read: true}}, 0, j.now))
+	must(t, prefix.BeginRun(j.dir, []prefix.Cached{{Dataset: two, Protected: j.protected, Read: true}}, 0, j.now))
 	j.says(Running, "SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost")
 
 	// After the run the next one protects it first, if no node is lost.
