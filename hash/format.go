@@ -64,25 +64,20 @@ func (h *Hash) PackSize() int {
 // so that equal hashes are equal bytes.
 func (h *Hash) Pack(buf []byte) []byte {
 	buf = binary.BigEndian.AppendUint32(buf, uint32(h.Size()))
-	if h.Size() == 0 {
+	if h == nil {
 		return buf
 	}
-	if len(h.elements) == 1 {
-		return h.elements[0].pack(buf)
+	elements := h.elements
+	if h.index != nil {
+		elements = slices.Clone(elements)
+		slices.SortFunc(elements, func(a, b element) int { return strings.Compare(a.key, b.key) })
 	}
-	var few [indexAbove + 4]element // spares most hashes an allocation
-	elements := append(few[:0], h.elements...)
-	slices.SortFunc(elements, func(a, b element) int { return strings.Compare(a.key, b.key) })
 	for i := range elements {
-		buf = elements[i].pack(buf)
+		buf = append(buf, elements[i].key...)
+		buf = append(buf, 0)
+		buf = elements[i].child.Pack(buf)
 	}
 	return buf
-}
-
-func (e *element) pack(buf []byte) []byte {
-	buf = append(buf, e.key...)
-	buf = append(buf, 0)
-	return e.child.Pack(buf)
 }
 
 // Unpack reads the packed hash at the start of buf and returns it with the
@@ -136,15 +131,33 @@ func (h *Hash) unpack(text string, at, depth int) (int, error) {
 func (h *Hash) EncodedSize() int { return headerSize + h.PackSize() + crcSize }
 
 // Encode returns the bytes of a hash file that holds h.
-func (h *Hash) Encode() []byte {
+func (h *Hash) Encode() []byte { return h.EncodeWith(nil) }
+
+// EncodeWith is Encode for h with further keys, which h does not have, and whose hashes are packed already.
+func (h *Hash) EncodeWith(packed map[string][]byte) []byte {
 	size := h.EncodedSize()
+	keys := h.Keys()
+	for key, child := range packed {
+		size += len(key) + 1 + len(child)
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
 	buf := make([]byte, 0, size)
 	buf = binary.BigEndian.AppendUint32(buf, fileMagic)
 	buf = binary.BigEndian.AppendUint16(buf, fileType)
 	buf = binary.BigEndian.AppendUint16(buf, fileVersion)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(size))
 	buf = binary.BigEndian.AppendUint32(buf, flagCRC)
-	buf = h.Pack(buf)
+	buf = binary.BigEndian.AppendUint32(buf, uint32(len(keys)))
+	for _, key := range keys {
+		buf = append(buf, key...)
+		buf = append(buf, 0)
+		if child, ok := packed[key]; ok {
+			buf = append(buf, child...)
+		} else {
+			buf = h.Get(key).Pack(buf)
+		}
+	}
 	return binary.BigEndian.AppendUint32(buf, crc32.ChecksumIEEE(buf))
 }
 

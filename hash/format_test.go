@@ -79,6 +79,16 @@ func TestPackUnpack(t *testing.T) {
 		if len(buf) != h.PackSize() {
 			t.Fatalf("%d bytes, PackSize %d", len(buf), h.PackSize())
 		}
+		rest, children := h.Clone(), map[string][]byte{}
+		for key, child := range h.All() {
+			if rnd.IntN(2) == 0 {
+				children[key] = child.Pack(nil)
+				rest.Unset(key)
+			}
+		}
+		if !bytes.Equal(rest.EncodeWith(children), h.Encode()) || !bytes.Equal(rest.Pack(nil), rest.Clone().Pack(nil)) {
+			t.Fatalf("with %d children packed before, the bytes are others", len(children))
+		}
 		got, n, err := Unpack(buf)
 		if err != nil || n != len(buf) || !got.Equal(h) {
 			t.Fatalf("%v: %d of %d bytes", err, n, len(buf))

@@ -34,7 +34,7 @@ import (
 // several hundred thousand of them, so a hash is a list; only one with many
 // keys gets an index.
 type Hash struct {
-	elements []element
+	elements []element      // sorted by key if there is no index
 	index    map[string]int // position in elements; nil up to indexAbove elements
 }
 
@@ -117,14 +117,19 @@ func (h *Hash) Set(key string, child *Hash) *Hash {
 
 // add adds a key that h does not have.
 func (h *Hash) add(key string, child *Hash) {
+	n := len(h.elements)
 	h.elements = append(h.elements, element{key, child})
-	switch n := len(h.elements); {
+	switch {
 	case h.index != nil:
-		h.index[key] = n - 1
-	case n > indexAbove:
+		h.index[key] = n
+	case n >= indexAbove:
 		h.index = make(map[string]int, 2*n)
 		for i, e := range h.elements {
 			h.index[e.key] = i
+		}
+	default:
+		for at := n; at > 0 && h.elements[at-1].key > key; at-- {
+			h.elements[at], h.elements[at-1] = h.elements[at-1], h.elements[at]
 		}
 	}
 }
@@ -173,11 +178,12 @@ func (h *Hash) Unset(key string) {
 		return
 	}
 	last := len(h.elements) - 1
-	if i != last {
+	switch {
+	case h.index == nil:
+		copy(h.elements[i:], h.elements[i+1:])
+	case i != last:
 		h.elements[i] = h.elements[last]
-		if h.index != nil {
-			h.index[h.elements[i].key] = i
-		}
+		h.index[h.elements[i].key] = i
 	}
 	h.elements[last] = element{}
 	h.elements = h.elements[:last]

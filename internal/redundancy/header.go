@@ -81,7 +81,7 @@ func NewMember(rank int, files []File) Member {
 	m := Member{Rank: rank}
 	for _, f := range files {
 		if _, known := f.Meta.CRC(); !known {
-			f.Meta.SetCRC(0) // so that the header has its final length, see partnerRoom
+			f.Meta.SetCRC(0) // so that the header has its final length, see spaceFor
 		}
 		m.Files = append(m.Files, f.Meta)
 	}
@@ -165,6 +165,18 @@ func partnerKey(d int) string {
 
 // encode returns the header's hash in the file.
 func (h *Header) encode() *hash.Hash {
+	x := h.fields()
+	x.Set(keyCurrent, h.Current.encode())
+	for i, m := range h.Left {
+		if m != nil {
+			x.Set(partnerKey(i+1), m.encode())
+		}
+	}
+	return x
+}
+
+// fields returns what encode does, without the descriptions of members.
+func (h *Header) fields() *hash.Hash {
 	x := hash.New()
 	x.Set(keyDset, h.Dataset.Encode())
 	x.SetInt(keyRanks, int64(h.Ranks))
@@ -180,12 +192,6 @@ func (h *Header) encode() *hash.Hash {
 	}
 	for i, size := range h.Copies {
 		x.At(keyCopy).SetInt(strconv.Itoa(i), size)
-	}
-	x.Set(keyCurrent, h.Current.encode())
-	for i, m := range h.Left {
-		if m != nil {
-			x.Set(partnerKey(i+1), m.encode())
-		}
 	}
 	x.SetInt(keyBlock, h.Block)
 	text := make([]byte, 0, 8*len(h.checksums))

@@ -1,6 +1,7 @@
 package redundancy
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,8 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
 )
 
 func member(rank int, sizes ...int64) Member {
@@ -39,6 +42,44 @@ func TestHeader_IsDecodedAsItWasEncoded(t *testing.T) {
 		got, err := decodeHeader(want.encode())
 		if err != nil || !got.encode().Equal(want.encode()) || !reflect.DeepEqual(got.Sections(), want.Sections()) {
 			t.Errorf("%+v, want %+v (%v)", got, want, err)
+		}
+		members := want.describe()
+		file := want.fields().EncodeWith(members)
+		if !bytes.Equal(file, want.encode().Encode()) || len(file) != want.fields().EncodedSize()+members.size() {
+			t.Errorf("with packed descriptions it is %q", file)
+		}
+	}
+}
+
+// Each member gets the descriptions of its neighbours to the left; one whose own has another size than before gets an error.
+func TestDescriptions(t *testing.T) {
+	for _, longer := range []int{-1, 1} {
+		const n, k = 4, 2
+		_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error {
+			me := c.Rank()
+			of := func(rank int) Member { return member(rank, int64(10*rank)) }
+			set := &Set{Comm: c, Ranks: []int{0, 1, 2, 3}}
+			d, own := spaceFor(set, k, of(me)), of(me)
+			if me == longer {
+				own.Files = append(own.Files, own.Files[0])
+			}
+			if err := d.exchange(set, own); err != nil {
+				return err
+			}
+			for i := range k + 1 {
+				from := (me - i + n) % n
+				key, want := keyCurrent, of(from).encode().Pack(nil)
+				if i > 0 {
+					key = partnerKey(i)
+				}
+				if from != longer && !bytes.Equal(d[key], want) {
+					t.Errorf("rank %d has %q of rank %d", me, d[key], from)
+				}
+			}
+			return nil
+		})
+		if longer < 0 && err != nil || longer >= 0 && (err == nil || !strings.Contains(err.Error(), "description of files of rank 1 has")) {
+			t.Error(err)
 		}
 	}
 }

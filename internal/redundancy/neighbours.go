@@ -2,7 +2,7 @@ package redundancy
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -14,31 +14,54 @@ import (
 // to its left, if the scheme tolerates the loss of k members. So whichever k members are
 // lost, the nearest survivor to the right of each has the description of its files.
 
-// partnerRoom returns how many bytes the descriptions of the k neighbours to the left
-// will need in a header. Their checksums are not known yet, but have a fixed length. It
-// is collective.
-func partnerRoom(set *Set, k int, mine Member) (room int) {
-	n := set.Size()
-	out, in := make([]byte, 8), make([]byte, 8)
-	binary.LittleEndian.PutUint64(out, uint64(mine.encode().PackSize()))
-	for d := 1; d <= k; d++ {
-		set.Comm.Sendrecv(out, (set.Me()+d)%n, 0, in, (set.Me()-d+n)%n, 0)
-		room += len(partnerKey(d)) + 1 + int(binary.LittleEndian.Uint64(in))
+// descriptions are the packed descriptions of members in a header, by their keys. A rank may have very many files, so they
+// stay packed.
+type descriptions map[string][]byte
+
+// size returns how many bytes they take in the header.
+func (d descriptions) size() (size int) {
+	for key, packed := range d {
+		size += len(key) + 1 + len(packed)
 	}
-	return room
+	return size
 }
 
-// exchangePartners sets h.Left to the descriptions of the k neighbours to the left. It is
-// collective; the error is not agreed.
-func (h *Header) exchangePartners(set *Set, k int) error {
-	n := set.Size()
-	var failed error
-	for d := 1; d <= k; d++ { // continues after an error, because the others wait for this member
-		left, err := decodeMember(hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm))
-		failed = errors.Join(failed, err)
-		h.Left = append(h.Left, &left)
+// describe returns the descriptions of the members that a header describes.
+func (h *Header) describe() descriptions {
+	d := descriptions{keyCurrent: h.Current.encode().Pack(nil)}
+	for i, m := range h.Left {
+		if m != nil {
+			d[partnerKey(i+1)] = m.encode().Pack(nil)
+		}
 	}
-	return failed
+	return d
+}
+
+// spaceFor returns descriptions of the caller and of the k neighbours to its left that have only their sizes yet: the
+// checksums of files are not known, but have a fixed length. It is collective.
+func spaceFor(set *Set, k int, mine Member) descriptions {
+	n := set.Size()
+	size := mine.encode().PackSize()
+	d := descriptions{keyCurrent: make([]byte, size)}
+	out, in := make([]byte, 8), make([]byte, 8)
+	binary.LittleEndian.PutUint64(out, uint64(size))
+	for i := 1; i <= k; i++ {
+		set.Comm.Sendrecv(out, (set.Me()+i)%n, 0, in, (set.Me()-i+n)%n, 0)
+		d[partnerKey(i)] = make([]byte, binary.LittleEndian.Uint64(in))
+	}
+	return d
+}
+
+// exchange fills the descriptions that spaceFor has returned. It is collective; the error is not agreed.
+func (d descriptions) exchange(set *Set, mine Member) (err error) {
+	n, own := set.Size(), d[keyCurrent]
+	if packed := mine.encode().Pack(own[:0]); len(packed) != len(own) { // takes part, because the others wait for this member
+		err = fmt.Errorf("the description of files of rank %d has %d bytes, and had %d before", mine.Rank, len(packed), len(own))
+	}
+	for i := 1; i < len(d); i++ {
+		set.Comm.Sendrecv(own, (set.Me()+i)%n, 0, d[partnerKey(i)], (set.Me()-i+n)%n, 0)
+	}
+	return err
 }
 
 // restoreCurrent sends each lost member the description of its files, which its nearest

@@ -120,10 +120,10 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 	s.LayOut(j, header, data.Size())
 	// The descriptions of the neighbours are exchanged below, when they have their
 	// checksums. To lay out the file, their sizes are enough.
-	room := partnerRoom(set, k, header.Current)
+	members := spaceFor(set, k, header.Current)
 	m := &Part{
 		Job: j, Chunk: header.Chunk, Piece: int(header.Block), Data: data, Size: data.Size(),
-		Out: j.newWriter(s.Name(), header, room), Progress: progress.None{},
+		Out: j.newWriter(s.Name(), header, members), Progress: progress.None{},
 	}
 	defer m.Out.release()
 	if err := s.Engine.Encode(m); err != nil {
@@ -133,8 +133,7 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 	for i, crc := range data.Checksums() {
 		files[i].Meta.SetCRC(crc)
 	}
-	header.Current = NewMember(set.Ranks[set.Me()], files)
-	err := header.exchangePartners(set, k)
+	err := members.exchange(set, NewMember(set.Ranks[set.Me()], files))
 	file, e := m.Out.Finish()
 	return []File{file}, cmp.Or(failed, err, e)
 }
@@ -324,7 +323,7 @@ func (s scheme) rebuild(j *Job, files []File, lost []int) ([]File, error) {
 		files = own
 	}
 	if j.Only == nil {
-		m.Out = j.newWriter(s.Name(), header, 0)
+		m.Out = j.newWriter(s.Name(), header, header.describe())
 		defer m.Out.release()
 	}
 	if err := s.Engine.Recover(m, lost); err != nil {

@@ -30,24 +30,24 @@ func (j *Job) Made(scheme string) File {
 // Writer writes a redundancy file.
 type Writer struct {
 	File
-	f      *os.File
-	start  int64 // of the first section: the space for the header
-	header *Header
-	layout layout
-	had    int64 // bytes of a recycled file
-	behind bool  // Job.Behind
-	err    error
+	f       *os.File
+	start   int64 // of the first section: the space for the header
+	header  *Header
+	members descriptions
+	layout  layout
+	had     int64 // bytes of a recycled file
+	behind  bool  // Job.Behind
+	err     error
 }
 
-// newWriter returns a Writer of the caller's redundancy file. header must be complete,
-// except for the values of checksums, and for descriptions of other members that will
-// need room bytes when they are packed. After an error a Writer ignores what it is given,
-// and Finish returns the error.
-func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
-	w := &Writer{header: header, behind: j.Behind}
+// newWriter returns a Writer of the caller's redundancy file. header must be complete, except for the values of checksums,
+// and members must have the sizes of the descriptions of members. After an error a Writer ignores what it is given, and
+// Finish returns the error.
+func (j *Job) newWriter(scheme string, header *Header, members descriptions) *Writer {
+	w := &Writer{header: header, members: members, behind: j.Behind}
 	w.layout, _ = header.layout(math.MaxInt64) // fails only for sizes read from a damaged file
 	header.checksums = make([]uint32, w.layout.blocks)
-	w.start = int64(header.encode().EncodedSize() + room)
+	w.start = int64(header.fields().EncodedSize() + members.size())
 	w.File = j.Made(scheme)
 	w.Meta.SetSize(w.start + w.layout.size)
 	w.err = j.Register(w.File)
@@ -86,7 +86,7 @@ func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 // are complete by now, and closes the file. It returns the file, or the first error of
 // any call.
 func (w *Writer) Finish() (File, error) {
-	data := w.header.encode().Encode()
+	data := w.header.fields().EncodeWith(w.members)
 	if int64(len(data)) != w.start && w.err == nil {
 		w.err = fmt.Errorf("%s: the header has %d bytes, there is space for %d", w.Path, len(data), w.start)
 	}

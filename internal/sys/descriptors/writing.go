@@ -2,23 +2,18 @@ package descriptors
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
 // Writing returns those of some files that this process has open for writing. What it cannot find out it does not return.
+// It looks only at files with the name of an open one, because there may be very many.
 func Writing(paths []string) (open []string) {
 	if len(paths) == 0 {
 		return nil
-	}
-	type inode struct{ dev, ino uint64 }
-	named := map[inode]string{}
-	for _, path := range paths {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-			named[inode{st.Dev, st.Ino}] = path
-		}
 	}
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {
@@ -34,19 +29,27 @@ func Writing(paths []string) (open []string) {
 		if err != nil {
 			continue
 		}
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) != nil { // it has been closed meanwhile
+		mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		if err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY || mode&unix.O_PATH != 0 {
 			continue
 		}
-		id := inode{st.Dev, st.Ino}
-		path, ok := named[id]
-		if !ok {
+		link, err := os.Readlink("/proc/self/fd/" + name)
+		if err != nil || !filepath.IsAbs(link) { // it has been closed meanwhile, or is a socket, or a pipe
 			continue
 		}
-		if mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && mode&unix.O_ACCMODE != unix.O_RDONLY && mode&unix.O_PATH == 0 {
-			open = append(open, path)
-			delete(named, id)
+		base := filepath.Base(link)
+		for _, path := range paths {
+			if filepath.Base(path) == base && !slices.Contains(open, path) && isFile(fd, path) {
+				open = append(open, path)
+			}
 		}
 	}
 	return open
+}
+
+// isFile reports whether a descriptor is that of the regular file at a path.
+func isFile(fd int, path string) bool {
+	var opened, there unix.Stat_t
+	return unix.Fstat(fd, &opened) == nil && unix.Lstat(path, &there) == nil && there.Mode&unix.S_IFMT == unix.S_IFREG &&
+		opened.Dev == there.Dev && opened.Ino == there.Ino
 }

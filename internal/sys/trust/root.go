@@ -172,6 +172,12 @@ func plain(path string, info fs.FileInfo) error {
 
 // Lstat is os.Lstat.
 func (r Root) Lstat(path string) (info fs.FileInfo, err error) {
+	if r == "" { // which needs no descriptor
+		if info, err = os.Lstat(path); errors.Is(err, unix.ESTALE) { // as in OpenFile
+			info, err = os.Lstat(path)
+		}
+		return info, err
+	}
 	f, err := r.OpenFile(path, unix.O_PATH, 0)
 	if err != nil {
 		return nil, err
