@@ -215,9 +215,13 @@ func (p *pkg) cycle() []string {
 }
 
 func TestStructure_Table(t *testing.T) {
-	lines, singles, guards := 0, 0, 0
+	lines, product, callbacks, singles, guards := 0, 0, 0, 0, 0
 	for _, p := range load(t) {
 		lines += p.lines
+		if p.isProduct() {
+			product += p.lines
+			callbacks += p.callbacks()
+		}
 		singles += len(p.singles())
 		guards += len(p.guards())
 		if c := p.cycle(); len(c) > 0 {
@@ -231,7 +235,38 @@ func TestStructure_Table(t *testing.T) {
 	}
 	t.Logf("%5d reductions of one value that are not mpi.AllreduceOne or mpi.Any", singles)
 	t.Logf("%5d warnings that the code, and not the logger, leaves to rank 0", guards)
-	t.Logf("%5d lines of Go that is no test", lines)
+	t.Logf("%5d exported fields of the product are functions", callbacks)
+	t.Logf("%5d lines of Go that is no test, %d of them in the product: not in test, examples and scripts", lines, product)
+}
+
+// isProduct reports whether a package is one that users run or link.
+func (p *pkg) isProduct() bool {
+	top, _, _ := strings.Cut(p.name, "/")
+	return top != "test" && top != "examples" && top != "scripts" && !strings.HasSuffix(p.name, "/mpitest")
+}
+
+// callbacks returns how many exported fields of structs are functions.
+func (p *pkg) callbacks() (n int) {
+	for _, f := range p.files {
+		ast.Inspect(f, func(node ast.Node) bool {
+			st, ok := node.(*ast.StructType)
+			if !ok { // the methods of an interface are fields, too
+				return true
+			}
+			for _, field := range st.Fields.List {
+				if _, function := field.Type.(*ast.FuncType); !function {
+					continue
+				}
+				for _, name := range field.Names {
+					if name.IsExported() {
+						n++
+					}
+				}
+			}
+			return true
+		})
+	}
+	return n
 }
 
 // declared is a type that a package declares, in a function or outside.
