@@ -490,6 +490,9 @@ func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
 			// A program that ignores the error opens the file under its own name.
 			store(file, given)
 		}
+		if current == nil && absent == errNotBegun && wrong == nil {
+			return nil // as in SCR 3.1: a program that does not use the library now opens the file under its own name
+		}
 		if current == nil {
 			return absent
 		}
@@ -594,7 +597,17 @@ func named(call string, name *C.goscr_cchar, f func(s *session.Session, name str
 
 //export go_current
 func go_current(name *C.goscr_cchar) C.int {
-	return named("SCR_Current", name, (*session.Session).Current)
+	return named("SCR_Current", name, func(s *session.Session, name string) error {
+		err := s.Current(name)
+		if unknown := new(session.UnknownError); !errors.As(err, &unknown) {
+			return err
+		}
+		// As in SCR 3.1 that is no error: the program may have restarted from files of its own.
+		if logger.Rank == 0 {
+			s.Warn("SCR_Current: %v; nothing is changed", err)
+		}
+		return nil
+	})
 }
 
 //export go_drop

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/job/batch"
 	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/job/request"
 )
@@ -85,8 +86,9 @@ checks them, and scr_run checks them between runs. When one of them is true, the
 Without an option the job stops after its next checkpoint.
 
 If no job runs with the prefix directory, no condition is set: the next job would stop. The command says so, and its exit status
-is 1. --next sets it all the same. A job is seen from its SCR_Init to its SCR_Finalize, and scr_run also between two runs. A
-program that has not come to SCR_Init, and a batch script that calls the launcher itself and is between two runs, are not seen. Another user
+is 1. --next sets it all the same. In the allocation of a batch job, as in its script, the command always sets it. From outside, a job is seen from
+its SCR_Init to its SCR_Finalize, and scr_run also between two runs. A program that has not come to SCR_Init, and a batch script that calls the
+launcher itself and is between two runs, are not seen. Another user
 than that of the job may not be able to see either. --list, --remove and --unset-... need no job.
 
 The command prints a condition when it sets it, and all conditions with --list. A condition of --checkpoints, of
@@ -167,9 +169,10 @@ func exists(prefix string) error {
 	return nil
 }
 
-// running returns an error if no job is seen with a prefix directory: a condition would stop the next one.
+// running returns an error if no job is seen with a prefix directory: a condition would stop the next one. A batch script is a
+// job, also before its first run.
 func running(prefix string) error {
-	if request.Alive(prefix) || request.Restarts(prefix) {
+	if request.Alive(prefix) || request.Restarts(prefix) || batch.InJob(os.LookupEnv) {
 		return nil
 	}
 	const next = "with --next it is set also for a job that is not seen, and for the next one"
@@ -177,8 +180,8 @@ func running(prefix string) error {
 		return fmt.Errorf("no condition was set, since it cannot be seen whether a job runs with the prefix directory %s: only %s and root can (%w); %s",
 			prefix, ownerOf(prefix), err, next)
 	}
-	return fmt.Errorf("no condition was set, since no job runs with the prefix directory %s (a program before SCR_Init, or a batch script between "+
-		"two runs, is not seen); %s", prefix, next)
+	return fmt.Errorf("no condition was set, since no job runs with the prefix directory %s (from outside of its allocation, a program before "+
+		"SCR_Init, or a batch script between two runs, is not seen); %s", prefix, next)
 }
 
 func (f *facts) haltOne(prefix string, remove bool, values map[halt.Field]string) error {

@@ -61,6 +61,7 @@ func alone(t *testing.T) (prefix string) {
 	for name, value := range map[string]string{
 		"SCR_PREFIX": prefix, "SCR_RESOURCE_MANAGER": "NONE", "SCR_JOB_ID": "j1", "SCR_USER_NAME": "me",
 		"SCR_CNTL_BASE": base + "/cntl", "SCR_CACHE_BASE": base + "/cache",
+		"SLURM_JOB_ID": "", "SLURM_JOBID": "", "FLUX_URI": "", "LSB_JOBID": "", "PBS_JOBID": "",
 	} {
 		t.Setenv(name, value)
 	}
@@ -121,6 +122,11 @@ func TestHalt_Command(t *testing.T) {
 		}
 	}
 	listed("None")
+	// A batch script is a job, also before its first run.
+	t.Setenv("SLURM_JOB_ID", "77")
+	run(t, 0, "scr_halt", "-c", "5")
+	listed("CheckpointsLeft: 5")
+	t.Setenv("SLURM_JOB_ID", "")
 	run(t, 0, "scr_halt", "--next", "-c", "3")
 	listed("CheckpointsLeft: 3")
 	run(t, 0, "scr_halt", "--unset-checkpoints")

@@ -259,9 +259,12 @@ func beginHistory(c *config.Config, newest int) int64 {
 	return time.Now().UnixMicro()
 }
 
+// UnknownError says that there is no dataset of a name.
+type UnknownError = restart.UnknownError
+
 // Current makes the dataset called name the one to restart from: HaveRestart offers it
 // in this run, until the program begins a dataset, and in the next run. Current deletes
-// datasets from the cache that would be offered before it. It returns an error if there
+// datasets from the cache that would be offered before it. It returns an *UnknownError if there
 // is no dataset of that name.
 func (s *Session) Current(name string) error {
 	return s.call("Current", func() error {

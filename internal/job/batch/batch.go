@@ -128,6 +128,9 @@ func detect(environ Environ) string {
 	return "NONE"
 }
 
+// InJob reports whether the process runs in a job of a resource manager.
+func InJob(environ Environ) bool { return detect(environ) != "NONE" }
+
 // first returns the first of several variables that is set.
 func (e Environ) first(names ...string) string {
 	for _, name := range names {

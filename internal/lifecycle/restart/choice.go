@@ -48,12 +48,14 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		if ok && e.Replaced != nil && (inCache == nil || inCache.ID() != e.ID) { // newer ones would leave the cache for one that cannot be used
 			return fmt.Errorf("dataset %d (%s): %s", e.ID, name, e.Why())
 		}
-		return x.SetCurrent(name) // the error of an unknown name, before anything is changed
+		return nil
 	})
 	if err != nil {
 		return chosen, err
 	}
-	r.World.Allreduce(found, mpi.Max)
+	if r.World.Allreduce(found, mpi.Max); found[0] == 0 {
+		return chosen, &UnknownError{name}
+	}
 	series = string(mpi.BcastBytes(r.World, []byte(series), 0))
 	id := int(found[0])
 	if inCache != nil && inCache.ID() != id {
@@ -85,6 +87,13 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		_, err = r.Room.Flusher.Contents.Newest(series)
 	}
 	return Chosen{series, int(found[1]), found[2]}, err
+}
+
+// UnknownError says that neither the index nor the cache has a dataset of a name. All ranks get it.
+type UnknownError struct{ Name string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("there is no dataset %q in the index or in the cache", e.Name)
 }
 
 // TakeChoice makes the next Find begin with a checkpoint, given by name and id, which a user has chosen with scr_index. "" is for
