@@ -18,13 +18,13 @@ import (
 type LinkError struct {
 	Link  string // its path
 	Owner int
-	Out   bool // it leads out of Root, on whose way to it others can write
+	Out   bool // it leads out of Root
 	Root  string
 }
 
 func (e *LinkError) Error() string {
 	if e.Out {
-		return fmt.Sprintf("%s is a symbolic link that leads out of %s, and others can write there, so goscr does not follow it: put a directory in its place", e.Link, e.Root)
+		return fmt.Sprintf("%s is a symbolic link that leads out of %s, where goscr does not follow it: put a directory in its place", e.Link, e.Root)
 	}
 	return fmt.Sprintf("%s is a symbolic link of user %d, which goscr does not follow for user %d: remove it", e.Link, e.Owner, os.Geteuid())
 }
@@ -88,7 +88,7 @@ func (r Root) walk(rel string, mode fs.FileMode) (*walker, error) {
 }
 
 // Direct returns a path of a directory, relative to the root, without symbolic links. From the first directory on that
-// is not there it stays as it is, and all of it if there is a link that does not count or leads out of the root.
+// is not there it stays as it is, and all of it if there is a link that does not count.
 func (r Root) Direct(rel string) string {
 	descriptors.Hold()
 	defer descriptors.Release()
@@ -105,7 +105,7 @@ func (r Root) Direct(rel string) string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return rel
 	}
-	if direct := filepath.Join(append(w.names, left...)...); w.root == r && filepath.IsLocal(direct) {
+	if direct := filepath.Join(append(w.names, left...)...); filepath.IsLocal(direct) {
 		return direct
 	}
 	return rel
@@ -223,81 +223,23 @@ func (w *walker) follow(fd int, name string, owner int) (string, error) {
 				depth++
 			}
 			if depth < 0 {
-				return "", w.leave(target, refused)
+				return "", refused
 			}
 		}
 		return filepath.Clean(target), nil
 	}
-	for _, r := range []Root{w.root, w.real()} {
+	roots := []Root{w.root}
+	if real, err := filepath.EvalSymlinks(string(w.root)); err == nil {
+		roots = append(roots, Root(real))
+	}
+	for _, r := range roots {
 		if rel, err := r.below(target); err == nil {
 			w.enter(w.base)
 			w.names = nil
 			return rel, nil
 		}
 	}
-	return "", w.leave(target, refused)
-}
-
-// real returns the root without symbolic links.
-func (w *walker) real() Root {
-	real, err := filepath.EvalSymlinks(string(w.root))
-	if err != nil {
-		return w.root
-	}
-	return Root(real)
-}
-
-// leave goes to the target of a link that leads out of the root, which must be there. From then on the root is /.
-func (w *walker) leave(target string, refused error) error {
-	if !w.private() {
-		return refused
-	}
-	if !filepath.IsAbs(target) {
-		target = filepath.Join(slices.Concat([]string{string(w.real())}, w.names, []string{target})...)
-	}
-	base, err := open(unix.AT_FDCWD, "/", unix.O_DIRECTORY)
-	if err != nil {
-		return err
-	}
-	w.close()
-	w.root, w.base, w.dir, w.names = "/", base, base, nil
-	mode := w.mode
-	w.mode = 0
-	_, err = w.steps(strings.Split(target, "/"))
-	w.mode = mode
-	return err
-}
-
-// private reports whether only the caller and root can replace what is on the way from the root to the walker's directory.
-// Others could put a link of the caller there that is meant for something else.
-func (w *walker) private() bool {
-	dirs := []int{w.base}
-	defer func() {
-		for _, fd := range dirs[1:] {
-			_ = unix.Close(fd)
-		}
-	}()
-	for _, name := range w.names {
-		fd, err := open(dirs[len(dirs)-1], name, unix.O_NOFOLLOW)
-		if err != nil {
-			return false
-		}
-		dirs = append(dirs, fd)
-	}
-	return !slices.ContainsFunc(dirs, othersReplace)
-}
-
-// othersReplace reports whether other users than root can replace what is in a directory. The caller's own group does
-// not count.
-func othersReplace(fd int) bool {
-	var st unix.Stat_t
-	switch err := unix.Fstat(fd, &st); {
-	case err != nil || int(st.Uid) != os.Geteuid() && st.Uid != 0:
-		return true
-	case st.Mode&unix.S_ISVTX != 0: // they can replace their own files only
-		return false
-	}
-	return st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && int(st.Gid) != os.Getegid() && st.Gid != 0
+	return "", refused
 }
 
 // counts reports whether the links of a user are followed.
