@@ -604,7 +604,7 @@ func go_current(name *C.goscr_cchar) C.int {
 		}
 		// As in SCR 3.1 that is no error: the program may have restarted from files of its own.
 		if logger.Rank == 0 {
-			s.Warn("SCR_Current: %v; nothing is changed", err)
+			s.Warn("SCR_Current: %v", err)
 		}
 		return nil
 	})

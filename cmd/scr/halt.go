@@ -86,7 +86,7 @@ checks them, and scr_run checks them between runs. When one of them is true, the
 Without an option the job stops after its next checkpoint.
 
 If no job runs with the prefix directory, no condition is set: the next job would stop. The command says so, and its exit status
-is 1. --next sets it all the same. In the allocation of a batch job, as in its script, the command always sets it. From outside, a job is seen from
+is 1. --next sets it all the same. In the allocation of a batch job, as in its script, the command sets it, and says so. From outside, a job is seen from
 its SCR_Init to its SCR_Finalize, and scr_run also between two runs. A program that has not come to SCR_Init, and a batch script that calls the
 launcher itself and is between two runs, are not seen. Another user
 than that of the job may not be able to see either. --list, --remove and --unset-... need no job.
@@ -149,7 +149,7 @@ job. ` + aboutTimes,
 					return err
 				}
 				if stops && !*next {
-					if err := running(path); err != nil {
+					if err := f.running(path); err != nil {
 						return err
 					}
 				}
@@ -169,10 +169,14 @@ func exists(prefix string) error {
 	return nil
 }
 
-// running returns an error if no job is seen with a prefix directory: a condition would stop the next one. A batch script is a
-// job, also before its first run.
-func running(prefix string) error {
-	if request.Alive(prefix) || request.Restarts(prefix) || batch.InJob(os.LookupEnv) {
+// running returns an error if no job is seen with a prefix directory: a condition would stop the next one. In the allocation of
+// a job it only says so: a batch script is a job, also before its first run.
+func (f *facts) running(prefix string) error {
+	if request.Alive(prefix) || request.Restarts(prefix) {
+		return nil
+	}
+	if batch.InJob(os.LookupEnv) {
+		fmt.Fprintf(f.err, "no run is seen with the prefix directory %s: the next one stops\n", prefix)
 		return nil
 	}
 	const next = "with --next it is set also for a job that is not seen, and for the next one"

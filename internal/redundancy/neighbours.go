@@ -18,7 +18,7 @@ import (
 // stay packed.
 type descriptions map[string][]byte
 
-// size returns how many bytes they take in the header.
+// size returns how many bytes the descriptions and their keys take in a header.
 func (d descriptions) size() (size int) {
 	for key, packed := range d {
 		size += len(key) + 1 + len(packed)

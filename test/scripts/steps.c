@@ -34,6 +34,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,25 @@ static void die(int status, const char *what, const char *which)
 
 static const char *in = "the program"; /* the last call of a library */
 
+static struct {
+    uintptr_t begin, size;
+} component; /* where Open MPI's mca_pmix_ext3x.so is before MPI_Finalize */
+
+static int find_component(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    int i;
+
+    (void)size;
+    (void)unused;
+    if (strstr(info->dlpi_name, "/mca_pmix_ext3x.so") == NULL)
+        return 0;
+    component.begin = info->dlpi_addr;
+    for (i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz > component.size)
+            component.size = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    return 1;
+}
+
 /* What the handler of an MPI does not print: one that unwinds the stack prints nothing if the code is gone. */
 static void crash(int sig, siginfo_t *info, void *context)
 {
@@ -82,11 +102,13 @@ static void crash(int sig, siginfo_t *info, void *context)
     else
         fprintf(stderr, "in no library\n");
     /*
-     * Open MPI 4.1 unloads mca_pmix_ext3x.so in MPI_Finalize while one of its threads may still have an event for a function of
-     * it. All work of the program is done by then.
+     * Open MPI 4.1 unloads this component in MPI_Finalize while one of its threads may still have an event for a function of it.
+     * All work of the program is done by then.
      */
-    if (strcmp(in, "MPI_Finalize") == 0 && at == info->si_addr && found.dli_fname == NULL && gettid() != getpid())
+    if (found.dli_fname == NULL && (uintptr_t)at - component.begin < component.size) {
+        fprintf(stderr, "steps: it was in mca_pmix_ext3x.so, which Open MPI has unloaded\n");
         _exit(0);
+    }
     /* It was reset (SA_RESETHAND): the instruction faults once more, and the process ends. */
 }
 
@@ -466,6 +488,7 @@ int main(int argc, char **argv)
     if (rank == 0)
         printf("memory %ld\n", most);
     fflush(stdout);
+    dl_iterate_phdr(find_component, NULL);
     in = "MPI_Finalize";
     MPI_Finalize();
     in = "exit";

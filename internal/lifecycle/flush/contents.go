@@ -115,12 +115,14 @@ func (h *Contents) evictOutput(c *cache.Cached) {
 // delete deletes a dataset, which must not be being flushed, from the cache.
 func (h *Contents) delete(c *cache.Cached) {
 	h.protector.Cancel(c)
-	h.leaves(c)
+	h.recordLeaving(c)
 	h.cache.Delete(c.ID())
 }
 
-// leaves records in flush.scr that this run is going to delete a dataset, or not to use it any more.
-func (h *Contents) leaves(c *cache.Cached) { h.enter(prefix.Cached{Dataset: c.Dataset, Gone: true}) }
+// recordLeaving records in flush.scr that this run is going to delete a dataset, or not to use it any more.
+func (h *Contents) recordLeaving(c *cache.Cached) {
+	h.enter(prefix.Cached{Dataset: c.Dataset, Gone: true})
+}
 
 // Where returns the datasets of the cache of which condition is true, also unused ones: those that DropWhere deletes.
 // It is not collective, and the same on all ranks if condition is.

@@ -31,7 +31,7 @@ func (f *Flusher) PassOver(c *cache.Cached) error {
 	if err := f.stop(c); err != nil {
 		return err
 	}
-	f.Contents.leaves(c)
+	f.Contents.recordLeaving(c)
 	f.config.Cache.Unused.PassOver(c)
 	return nil
 }

@@ -104,7 +104,7 @@ func choose(list []*cache.Cached, which []int) (chosen []*cache.Cached) {
 // Evict deletes datasets, none of which is being flushed, from the cache.
 func (r *Room) Evict(l Leaving) {
 	for _, c := range l.Datasets {
-		r.Flusher.Contents.leaves(c)
+		r.Flusher.Contents.recordLeaving(c)
 	}
 	r.cache.Evict(l.Datasets)
 	if l.store != nil {

@@ -151,7 +151,7 @@ func (s *Status) readPlaces(dir string) error {
 		e := x.ByID(l.ID)
 		d := describe(l.Dataset, l.ID, l.Name, l.Flags())
 		d.Exposed = l.Is(prefix.Exposed)
-		d.bare = d.Exposed && !l.Verified.IsZero() // which is entered when it is protected, and by later runs
+		d.bare = d.Exposed && l.Protected != "" // which is entered when it is protected, and stays
 		d.InCache, d.Flushing, d.InPrefix, d.Failed = l.Is(prefix.InCache), l.Is(prefix.Flushing), e.Complete && e.Dataset.Same(l.Dataset), e.Failed
 		if d.Flushing {
 			if part, known := prefix.Copied(dir, l.Dataset); known {

@@ -10,7 +10,8 @@ import (
 )
 
 // Writing returns those of some files that this process has open for writing. What it cannot find out it does not return.
-// It looks only at files with the name of an open one, because there may be very many.
+// It looks only at files with the name of an open one, because there may be very many: it does not find one that is open
+// under another of its names.
 func Writing(paths []string) (open []string) {
 	if len(paths) == 0 {
 		return nil
