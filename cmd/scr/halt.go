@@ -95,7 +95,8 @@ The command prints a condition when it sets it, and all conditions with --list. 
 --immediate, or of a call without an option is for one job: it lapses when it has stopped that job and the next job
 begins. The next job is another allocation, the same one requeued, another scr_run, or, without a resource manager, another run. A
 time stays until it is removed, even if it is past: a job that starts again stops again, and prints the reason. The halt
-file also records that a job has called SCR_Finalize (SCR_FINALIZE_CALLED), which affects only scr_retries_halt. If
+file also records that a job has called SCR_Finalize (SCR_FINALIZE_CALLED), or which condition has ended a run with SCR_HALT_EXIT=1
+(NO_CHECKPOINTS_LEFT, EXIT_AFTER_TIME, EXIT_BEFORE_TIME, TIME_LIMIT), which affects only scr_retries_halt. If
 --checkpoints, --before, --after and --seconds are given together, the first condition that becomes true stops the
 job. ` + aboutTimes,
 	environ: append([]string{"SCR_HALT_SECONDS", "SCR_HALT_EXIT"}, ofPrefix...),

@@ -193,6 +193,9 @@ func TestHalt(t *testing.T) {
 		if !c.index()["ckpt.2"].Complete {
 			t.Error("the last checkpoint is not flushed")
 		}
+		if h, err := halt.Read(halt.Path(c.prefix(""))); err != nil || h.Text("ExitReason") != "NO_CHECKPOINTS_LEFT" {
+			t.Errorf("the halt file has %v, %v", h, err)
+		}
 		err := c.try(four, func(*Session, int) error { return errors.New("Init has not halted") })
 		if !errors.Is(err, ErrHalted) {
 			t.Errorf("the next run of the allocation: %v", err)

@@ -263,7 +263,7 @@ func (a *Advisor) Finalized() error {
 
 // Halted records that the run ends because it should stop. Rank 0 calls it.
 func (a *Advisor) Halted() error {
-	return errors.Join(halt.Obeyed(a.prefix.Dir, a.id), a.ended())
+	return errors.Join(halt.Exited(a.prefix.Dir, a.id, time.Now()), a.ended())
 }
 
 // ended records that the run has ended by itself.

@@ -33,6 +33,24 @@ const Finalized = "SCR_FINALIZE_CALLED"
 // for. It is for the run that has written the checkpoint, and does not stop the next job.
 const Terminated = "scr_checkpoint --term"
 
+// The reasons that are recorded if SCR_HALT_EXIT=1 ends a run, by the condition; those of SCR 3.1. They are for scripts that
+// ask whether to start another run, and do not stop one: the condition does, if it is still true.
+const (
+	noCheckpointsLeft = "NO_CHECKPOINTS_LEFT"
+	exitAfterTime     = "EXIT_AFTER_TIME"
+	exitBeforeTime    = "EXIT_BEFORE_TIME"
+	timeLimit         = "TIME_LIMIT"
+)
+
+// ofLastRun reports whether a reason says how a run has ended.
+func ofLastRun(why string) bool {
+	switch why {
+	case Finalized, Terminated, noCheckpointsLeft, exitAfterTime, exitBeforeTime, timeLimit:
+		return true
+	}
+	return false
+}
+
 // Asked and AskedNow are the reasons that scr_halt enters without a condition, and with
 // --immediate. Asked is that of SCR 3.1.
 const (
@@ -127,6 +145,32 @@ func Obeyed(prefix, allocation string) error {
 	})
 }
 
+// Exited records that SCR_HALT_EXIT=1 has ended the run of an allocation, and by which condition.
+func Exited(prefix, allocation string, now time.Time) error {
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		obey(h, allocation)
+		if h.Text(keyReason) == "" {
+			h.SetValue(keyReason, exitReason(h, now))
+		}
+		return nil
+	})
+}
+
+// exitReason returns which condition is true.
+func exitReason(h *hash.Hash, now time.Time) string {
+	past := func(key string, seconds int64) bool { t, ok := h.Int(key); return ok && now.Unix() >= t-seconds }
+	margin, _ := h.Int(keyHaltSeconds)
+	switch n, ok := h.Int(keyCheckpointsLeft); {
+	case ok && n <= 0:
+		return noCheckpointsLeft
+	case past(keyExitAfter, 0):
+		return exitAfterTime
+	case past(keyExitBefore, margin):
+		return exitBeforeTime
+	}
+	return timeLimit
+}
+
 // Path is the path of the halt file of a prefix directory.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", "halt.scr") }
 
@@ -157,7 +201,7 @@ func Begin(prefix, allocation string, seconds int64) error {
 		return nil
 	}
 	return hash.Update(Path(prefix), func(h *hash.Hash) error {
-		if why := h.Text(keyReason); why == Finalized || why == Terminated {
+		if ofLastRun(h.Text(keyReason)) {
 			h.Unset(keyReason)
 		}
 		lapse(h, allocation)

@@ -169,6 +169,31 @@ func TestOneShot(t *testing.T) {
 	stops(t, dir, "number of checkpoints")
 }
 
+// A run that SCR_HALT_EXIT=1 ends leaves the reason in the words of SCR 3.1, which the next run takes away.
+func TestExited(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for want, conditions := range map[string]map[Field]string{
+		"NO_CHECKPOINTS_LEFT": {Checkpoints: "0", After: "900"},
+		"EXIT_AFTER_TIME":     {Checkpoints: "1", After: "1000", Before: "1000"},
+		"EXIT_BEFORE_TIME":    {After: "1001", Before: "1100", Seconds: "100"},
+		"TIME_LIMIT":          {Before: "1101", Seconds: "100"},
+		"the user's":          {Because: "the user's", Checkpoints: "0"},
+	} {
+		dir := t.TempDir()
+		must(t, Change(dir, conditions))
+		must(t, Exited(dir, "17", now))
+		h, err := Read(Path(dir))
+		if err != nil || h.Text(keyReason) != want {
+			t.Errorf("%v, %v, not %s", h, err, want)
+		}
+		must(t, Begin(dir, "18", 0))
+		h, err = Read(Path(dir))
+		if kept := h.Text(keyReason); err != nil || kept != conditions[Because] {
+			t.Errorf("the next run finds %q, %v", kept, err)
+		}
+	}
+}
+
 func TestReason_CorruptFile(t *testing.T) {
 	dir := prefix(t)
 	must(t, os.WriteFile(Path(dir), []byte("nonsense"), 0o600))
