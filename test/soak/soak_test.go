@@ -62,6 +62,7 @@ func TestSoak_Again(t *testing.T) {
 		1213322:   "a list of files that are being copied is removed, and the flush is completed all the same",
 		1210033:   "a run is killed while the program writes over the files of an output in the prefix directory",
 		190308945: "a run makes a dataset current that is no checkpoint, continues in the same launch, and fetches what it had flushed",
+		6130830:   "the newest checkpoint that is offered leaves the cache, and one that the program has refused stays there",
 		1200066:   "an output is replaced by one that was complete when the job was killed, and that is replaced in the next run",
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -8,11 +8,11 @@ import (
 
 // Room is what is known when a dataset of a series needs a place in a store.
 type Room struct {
-	Held   []Held // the datasets of that series in the cache, newest first
-	Places int    // that the series has in the store
-	Unused []int  // ids of the unused datasets that have such a place and may leave it, oldest first, as they leave
-	Fetch  bool   // SCR_FETCH: the next run can fetch what is in the prefix directory
-	Own    bool   // this run has protected a checkpoint of any series, or written one to the prefix directory
+	Held   []Held   // the datasets of that series in the cache, newest first
+	Places int      // that the series has in the store
+	Unused []Unused // those that have such a place and may leave it, in the order in which they leave
+	Fetch  bool     // SCR_FETCH: the next run can fetch what is in the prefix directory
+	Own    bool     // this run has protected a checkpoint of any series, or written one to the prefix directory
 	// Protecting is whether the redundancy of some dataset, of any series, is being made.
 	Protecting bool
 	Tried      bool // the datasets that MustFlush were flushed, or a flush was tried
@@ -24,6 +24,12 @@ type Held struct {
 	dataset.Dataset
 	State
 	Here bool // in the store in which a place is needed
+}
+
+// Unused is a dataset in the cache that this run does not use.
+type Unused struct {
+	ID     int
+	Failed bool // a restart from it has failed: no run is offered it unless a user asks for it
 }
 
 // Step is what to do next to make room.
@@ -92,7 +98,8 @@ func (r *Room) newest(condition func(Held) bool) int {
 }
 
 // leaving selects the datasets that leave the store, and how many of the unused ones stay. An unused dataset that is newer
-// than the newest checkpoint stays longer than one that can be fetched: the next run may be able to use it.
+// than the newest checkpoint stays longer than one that can be fetched: the next run may be able to use it, unless a
+// restart from it has failed.
 func (r *Room) leaving(newest int) (leaving []int, stay int) {
 	id := 0
 	if newest >= 0 {
@@ -106,7 +113,7 @@ func (r *Room) leaving(newest int) (leaving []int, stay int) {
 	}
 	newer := 0
 	for _, unused := range r.Unused {
-		if unused > id {
+		if unused.ID > id && !unused.Failed {
 			newer++
 		}
 	}

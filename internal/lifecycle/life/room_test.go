@@ -247,7 +247,7 @@ func (s *job) kill() error {
 	s.room.Unused = nil
 	for range s.IntN(3) {
 		s.last++
-		s.room.Unused = append(s.room.Unused, s.last)
+		s.room.Unused = append(s.room.Unused, Unused{ID: s.last, Failed: s.chance(30)})
 	}
 	return nil
 }
@@ -313,10 +313,16 @@ func TestRoom(t *testing.T) {
 		"another store has it":                       {Room{Places: 1, Held: []Held{{Dataset: held(1, checkpoint, whole).Dataset, State: whole}}}, Evict, nil, 0},
 		"what can be fetched stays if there is room": {Room{Places: 3, Fetch: true, Held: []Held{held(2, checkpoint, there), held(1, checkpoint, there)}}, Evict, nil, 0},
 		"a newer one that cannot be used stays, and one that can be fetched leaves": {
-			Room{Places: 2, Fetch: true, Unused: []int{2}, Held: []Held{held(1, checkpoint, there)}}, Evict, []int{0}, 1},
+			Room{Places: 2, Fetch: true, Unused: []Unused{{ID: 2}}, Held: []Held{held(1, checkpoint, there)}}, Evict, []int{0}, 1},
+		"... unless a restart from it has failed": {
+			Room{Places: 2, Fetch: true, Unused: []Unused{{ID: 2, Failed: true}}, Held: []Held{held(1, checkpoint, there)}}, Evict, nil, 0},
+		"a newer one from which a restart has failed stays if there is room": {
+			Room{Places: 3, Fetch: true, Unused: []Unused{{ID: 2, Failed: true}}, Held: []Held{held(1, checkpoint, there)}}, Evict, nil, 1},
+		"the newest from which a restart has failed leaves before one that cannot be used now": {
+			Room{Places: 2, Fetch: true, Unused: []Unused{{ID: 3, Failed: true}, {ID: 2}}, Held: []Held{held(1, checkpoint, there)}}, Evict, []int{0}, 1},
 		"no checkpoint can be used": {
-			Room{Places: 2, Fetch: true, Unused: []int{2, 3}, Held: []Held{held(1, output, there)}}, Evict, []int{0}, 1},
-		"an older one that cannot be used leaves": {Room{Places: 2, Unused: []int{1}, Held: []Held{held(2, checkpoint, whole)}}, Evict, nil, 0},
+			Room{Places: 2, Fetch: true, Unused: []Unused{{ID: 2}, {ID: 3}}, Held: []Held{held(1, output, there)}}, Evict, []int{0}, 1},
+		"an older one that cannot be used leaves": {Room{Places: 2, Unused: []Unused{{ID: 1}}, Held: []Held{held(2, checkpoint, whole)}}, Evict, nil, 0},
 		"the newest is being protected": {
 			Room{Places: 2, Protecting: true, Held: []Held{held(2, checkpoint, State{stage: protecting}), held(1, checkpoint, whole)}}, WaitForProtection, []int{1}, 0},
 		"the newest could not be protected": {

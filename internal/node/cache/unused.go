@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/goscr/goscr/internal/lifecycle/life"
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy/reddesc"
@@ -36,16 +37,18 @@ const forRoom = "its room is needed"
 type unused struct {
 	dataset.Dataset // zero if it is not known
 	id              int
-	// passed is whether this job could otherwise use the dataset: too much of it is lost to
-	// rebuild it on these nodes, or a restart from it has failed.
-	passed    bool
-	otherSize bool           // a job of another size has written it
-	store     *reddesc.Store // that has it on some node, nil if no store of this run has
+	lost            bool           // too much of it is lost to rebuild it on these nodes
+	failed          bool           // a restart from it has failed
+	otherSize       bool           // a job of another size has written it
+	store           *reddesc.Store // that has it on some node, nil if no store of this run has
 	// other describes a dataset of a program with another prefix directory, else it is nil. saved
 	// is whether that directory has it.
 	other *filemap.Description
 	saved bool
 }
+
+// passed reports whether this job could otherwise use the dataset.
+func (u unused) passed() bool { return u.lost || u.failed }
 
 // stays reports whether nobody else has a dataset that another program has written.
 func (u unused) stays() bool { return u.other != nil && !u.saved }
@@ -137,7 +140,7 @@ func (l *UnusedList) add(u unused) {
 func (l *UnusedList) PassOver(c *Cached) {
 	l.usable.remove(c.ID())
 	l.parts.leaves(c)
-	l.add(unused{Dataset: c.Dataset, id: c.ID(), passed: true, store: c.store})
+	l.add(unused{Dataset: c.Dataset, id: c.ID(), failed: true, store: c.store})
 	c.free()
 }
 
@@ -146,20 +149,26 @@ func (u unused) counts(s *reddesc.Store, series string) bool {
 	return u.store == s && !u.stays() && (u.Dataset.IsZero() || u.Series() == series)
 }
 
-// Places returns the ids of the unused datasets of a series in a store that may leave. It is the same on all ranks.
-func (l *UnusedList) Places(s *reddesc.Store, series string) (ids []int) {
+// Places returns the unused datasets of a series in a store that may leave, in the order in which they leave: first those
+// from which a restart has failed, and the oldest first. It is the same on all ranks.
+func (l *UnusedList) Places(s *reddesc.Store, series string) (list []life.Unused) {
+	var others []life.Unused
 	for _, u := range l.list {
-		if u.counts(s, series) {
-			ids = append(ids, u.id)
+		switch {
+		case !u.counts(s, series):
+		case u.failed:
+			list = append(list, life.Unused{ID: u.id, Failed: true})
+		default:
+			others = append(others, life.Unused{ID: u.id})
 		}
 	}
-	return ids
+	return append(list, others...)
 }
 
 // SizeUnknown is the size of a dataset that is not known yet.
 const SizeUnknown = -1
 
-// Evict deletes the oldest unused datasets of a series in a store, so that at most stay of them
+// Evict deletes the first of Places of a series in a store, so that at most stay of them
 // remain. If the store has no room for a new dataset, it deletes all unused datasets. need
 // is the size in bytes of the caller's part of the new dataset, or SizeUnknown on all ranks.
 // It is collective.
@@ -167,12 +176,10 @@ func (l *UnusedList) Evict(s *reddesc.Store, series string, stay int, need int64
 	if len(l.list) == 0 {
 		return
 	}
-	surplus := len(l.Places(s, series)) - stay
+	list := l.Places(s, series)
+	surplus := list[:max(len(list)-stay, 0)]
 	l.drop(forRoom, func(u unused) bool {
-		if u.counts(s, series) {
-			surplus--
-		}
-		return u.counts(s, series) && surplus >= 0
+		return slices.ContainsFunc(surplus, func(p life.Unused) bool { return p.ID == u.id })
 	})
 	short := l.spoiled
 	if !short && len(l.list) > 0 {
@@ -240,13 +247,13 @@ func (l *UnusedList) DropUnwanted(condition func(dataset.Dataset) bool) {
 // have in some form, says on any rank that storage is full: what this run can use goes first.
 // It reports whether there were any. It is collective.
 func (l *UnusedList) Yield(err error) bool {
-	if !slices.ContainsFunc(l.list, func(u unused) bool { return u.passed }) {
+	if !slices.ContainsFunc(l.list, unused.passed) {
 		return false
 	}
 	if !mpi.Any(l.parts.world, noRoom(err) || errors.Is(err, errRefused)) {
 		return false
 	}
-	l.drop(forRoom, func(u unused) bool { return u.passed })
+	l.drop(forRoom, unused.passed)
 	return true
 }
 
