@@ -89,9 +89,16 @@ func fieldsOf(t reflect.Type) []field {
 		return plan.([]field)
 	}
 	var plan []field
-	for _, s := range reflect.VisibleFields(t) {
+	for i := range t.NumField() {
+		s := t.Field(i)
 		tag, ok := s.Tag.Lookup("hash")
 		if !ok {
+			if s.Anonymous && s.Type.Kind() == reflect.Struct {
+				for _, f := range fieldsOf(s.Type) {
+					f.index = slices.Concat(s.Index, f.index)
+					plan = append(plan, f)
+				}
+			}
 			continue
 		}
 		key, options, _ := strings.Cut(tag, ",")

@@ -26,6 +26,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -49,9 +50,10 @@ type Config struct {
 // Source says where the value of a field of Values came from. field is a pointer to it, as
 // in c.Source(&c.JobID).
 func (c *Config) Source(field any) Source {
-	for name, f := range fields(&c.Values) {
-		if f == field {
-			return c.values[name].source
+	values := reflect.ValueOf(&c.Values).Elem()
+	for i := range values.NumField() {
+		if values.Field(i).Addr().Interface() == field {
+			return c.values[parameterOf(values.Type().Field(i))].source
 		}
 	}
 	return Source{}

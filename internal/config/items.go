@@ -113,12 +113,15 @@ func fields(of any) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		v := reflect.ValueOf(of).Elem()
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Tag.Get("scr"); name != "" && !yield(name, v.Field(i).Addr().Interface()) {
+			if name := parameterOf(v.Type().Field(i)); name != "" && !yield(name, v.Field(i).Addr().Interface()) {
 				return
 			}
 		}
 	}
 }
+
+// parameterOf returns the name of the parameter of a field of a generated struct, "" if it has none.
+func parameterOf(f reflect.StructField) string { return f.Tag.Get("scr") }
 
 func sizes(dirs *hash.Hash) map[string]int64 {
 	list := map[string]int64{}

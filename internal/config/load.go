@@ -37,22 +37,22 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 		program = &Settings{}
 	}
 	defer func() { program.texts = nil }()
-	var names []string // of the environment
+	names := func() []string { return nil } // of the environment
 	if environ == nil || program.Names != nil {
-		names = program.names()
+		names = program.names
 	}
 	if environ == nil {
 		environ = program.lookup()
 	}
 	if c == nil {
-		d, err := decide(program, environ, names)
+		d, err := decide(program, environ, names())
 		if err != nil {
 			return nil, nil, err
 		}
 		return complete(d, program, environ)
 	}
 	message, err := hash.FromRoot(c, func() (*hash.Hash, error) {
-		d, err := decide(program, environ, names)
+		d, err := decide(program, environ, names())
 		return hash.Marshal(d), err
 	})
 	if err != nil {

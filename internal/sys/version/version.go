@@ -15,8 +15,11 @@ var stamped string
 // the release, and the last of them). A program that uses goscr as a Go module has the
 // version of the module. It is "unknown" if the build has recorded none.
 func Goscr() string {
+	if stamped != "" {
+		return stamped
+	}
 	info, _ := debug.ReadBuildInfo()
-	return cmp.Or(stamped, of(info), "unknown")
+	return cmp.Or(of(info), "unknown")
 }
 
 const module = "github.com/goscr/goscr"
