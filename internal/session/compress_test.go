@@ -115,6 +115,26 @@ func TestCompress_NotWhatIsReadInPlace(t *testing.T) {
 	}
 }
 
+// A run whose checkpoints bypass the cache reads them in the prefix directory, also the one that an earlier run
+// has left in the cache.
+func TestCompress_NotInARunThatBypassesTheCache(t *testing.T) {
+	t.Parallel()
+	for _, bypass := range []string{"SCR_CACHE_BYPASS=1", "SCR_CACHE_SIZE=0"} {
+		c := newCluster(t, "SCR_FLUSH=0")
+		c.job(four, steps(1))
+		c.set("SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd", bypass)
+		c.job(on(1, "a", "b", "c", "d", "e"), func(s *Session, _ int) error {
+			if got, err := offered(s); got != name(1) || err != nil {
+				return fmt.Errorf("offered %q: %v", got, err)
+			}
+			return nil
+		})
+		if has, written := c.stored(4, 1); has != written {
+			t.Errorf("%s: %d bytes of %d", bypass, has, written)
+		}
+	}
+}
+
 // A checkpoint that cannot be read where it is stays one for runs that fetch it,
 // and can be made one that can.
 func TestCompress_Expand(t *testing.T) {

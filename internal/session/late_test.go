@@ -110,6 +110,22 @@ func TestLate_BesideBypass(t *testing.T) {
 	c.says("read where they are")
 }
 
+// The newest checkpoint was flushed, and is lost with a node. It is fetched, although the cache has an older one, and the prefix
+// directory one that was written there.
+func TestFetch_NewerThanWhatBypassedTheCache(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1))
+	c.set("SCR_CACHE_BYPASS=1")
+	c.job(four, steps(2))
+	c.set("SCR_CACHE_BYPASS=0", "SCR_COPY_TYPE=SINGLE", "SCR_FLUSH=1")
+	c.job(four, steps(3))
+	c.lose("b")
+	c.job(four, restarts(3))
+	c.says("ckpt.1): rebuilt from redundancy")
+	c.says("ckpt.3: fetched")
+}
+
 // A background flush was interrupted, and all nodes are lost: the next run removes parts of
 // files. Whole files stay for scr_index --build, until the dataset is deleted.
 func TestLate_LitterOfALostDataset(t *testing.T) {

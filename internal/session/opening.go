@@ -159,7 +159,13 @@ func (o *opening) openCache() (err error) {
 	if err != nil {
 		return err
 	}
-	return o.protection.addDescriptors(cfg, o.log)
+	if err := o.protection.addDescriptors(cfg, o.log); err != nil {
+		return err
+	}
+	if o.protection.weakest() == nil { // this run reads all checkpoints in the prefix directory
+		o.prefix.Compress = compress.Method{}
+	}
+	return nil
 }
 
 // openFlusher makes the Protector, and opens the Flusher, which decides when datasets are flushed and

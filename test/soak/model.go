@@ -433,7 +433,7 @@ func (m *model) flushed(by *fact, keeps int) {
 	}
 	kept := 1
 	for _, f := range slices.Backward(m.facts) {
-		if f == by || !f.checkpoint() || !f.prefix.stored {
+		if f == by || !f.checkpoint() || !f.prefix.stored && !f.prefix.damaged { // the library counts a damaged one, too
 			continue
 		}
 		if kept >= keeps && !f.Flags.Has(session.Output) { // an output counts, and stays

@@ -63,6 +63,9 @@ func TestSoak_Again(t *testing.T) {
 		1210033:   "a run is killed while the program writes over the files of an output in the prefix directory",
 		190308945: "a run makes a dataset current that is no checkpoint, continues in the same launch, and fetches what it had flushed",
 		6130830:   "the newest checkpoint that is offered leaves the cache, and one that the program has refused stays there",
+		3301479:   "a damaged checkpoint, which SCR_PREFIX_SIZE counts, is made current, and the run recovers",
+		3301552:   "a run that bypasses the cache completes the flush of a checkpoint, and compresses it",
+		3303588:   "a flushed checkpoint is newer than one that bypassed the cache",
 		1200066:   "an output is replaced by one that was complete when the job was killed, and that is replaced in the next run",
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -99,8 +99,11 @@ func (r *Restart) FindInRun() error {
 	if newest != nil { // also if restarts are from the prefix directory: it may not be there
 		r.offerCached(newest)
 	}
-	if err := r.offerWritten(); err != nil || r.offered != nil || !r.Fetch {
+	if err := r.offerWritten(); err != nil || !r.Fetch {
 		return err
+	}
+	if r.offered != nil {
+		return r.offerNewer()
 	}
 	return r.offerFirst(0, prefix.Candidate, r.tellNewer)
 }
@@ -252,7 +255,7 @@ func tellChoice(r *Restart, leaving []dataset.Dataset) {
 }
 
 // offerWritten offers the newest checkpoint that the program itself has written to the
-// prefix directory, if it is newer than the one that is offered.
+// prefix directory, if it is newer than the one that is offered, and than those that offerNewer would fetch.
 func (r *Restart) offerWritten() error {
 	if !r.Fetch {
 		return nil
@@ -261,9 +264,11 @@ func (r *Restart) offerWritten() error {
 	if r.offered != nil {
 		after = r.offered.ID()
 	}
-	next := func(below int) prefix.Selector { return prefix.Written(after, below) }
+	next := func(below int) prefix.Selector { return prefix.Written(after, below, r.isOfThisJob) }
 	return r.offerFirst(1<<62, next, nil)
 }
+
+func (r *Restart) isOfThisJob(d dataset.Dataset) bool { return d.Owner().JobID == r.JobID }
 
 // offerNewer offers the current checkpoint of the prefix directory in place of one that is
 // offered from the cache, if it is newer, and this job has written it: it was flushed, and
@@ -276,7 +281,7 @@ func (r *Restart) offerNewer() error {
 	after := r.offered.ID()
 	next := func(below int) prefix.Selector {
 		return prefix.Later(after, below, func(d dataset.Dataset) bool {
-			if d.Owner().JobID == r.JobID {
+			if r.isOfThisJob(d) {
 				return true
 			}
 			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s in the cache, from which this run restarts: "+
