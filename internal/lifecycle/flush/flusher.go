@@ -155,7 +155,8 @@ func (f *Flusher) due(c *cache.Cached) bool {
 	return f.dueAlways(c) || f.config.Policy.On() && f.config.Stopping()
 }
 
-// dueAlways reports whether a dataset is to be flushed also if the job does not stop. It is not collective.
+// dueAlways reports whether a dataset is to be flushed also if the job does not stop. It is not collective; the answer is the same on
+// all ranks, and each time.
 func (f *Flusher) dueAlways(c *cache.Cached) bool {
 	return c.Flags().Has(dataset.Output) || f.config.Policy.Due(c.Checkpoint())
 }

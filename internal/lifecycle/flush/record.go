@@ -100,8 +100,8 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration,
 	return f.Arrived(c.Dataset)
 }
 
-// Arrived deletes the oldest checkpoints in the prefix directory, so that SCR_PREFIX_SIZE of them remain, after d
-// has been flushed or written there. If they cannot be deleted, it warns.
+// Arrived is called for each dataset that has come to the prefix directory: by a flush, or written there by the program. It deletes the
+// oldest checkpoints, so that SCR_PREFIX_SIZE of them remain. If they cannot be deleted, it warns.
 func (f *Flusher) Arrived(d dataset.Dataset) error {
 	if f.config.Keep <= 0 || !d.Flags().Has(dataset.Checkpoint) {
 		return nil
