@@ -264,11 +264,14 @@ func (r *Restart) offerWritten() error {
 	if r.offered != nil {
 		after = r.offered.ID()
 	}
-	next := func(below int) prefix.Selector { return prefix.Written(after, below, r.isOfThisJob) }
+	next := func(below int) prefix.Selector { return prefix.Written(after, below, ofJob(r.JobID)) }
 	return r.offerFirst(1<<62, next, nil)
 }
 
-func (r *Restart) isOfThisJob(d dataset.Dataset) bool { return d.Owner().JobID == r.JobID }
+// ofJob returns the condition that a job has written a dataset.
+func ofJob(id string) func(dataset.Dataset) bool {
+	return func(d dataset.Dataset) bool { return d.Owner().JobID == id }
+}
 
 // offerNewer offers the current checkpoint of the prefix directory in place of one that is
 // offered from the cache, if it is newer, and this job has written it: it was flushed, and
@@ -281,7 +284,7 @@ func (r *Restart) offerNewer() error {
 	after := r.offered.ID()
 	next := func(below int) prefix.Selector {
 		return prefix.Later(after, below, func(d dataset.Dataset) bool {
-			if r.isOfThisJob(d) {
+			if ofJob(r.JobID)(d) {
 				return true
 			}
 			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s in the cache, from which this run restarts: "+
