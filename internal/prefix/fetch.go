@@ -103,9 +103,9 @@ func Newer(prefix string, than int) (names []string, err error) {
 //   - lower than below;
 //   - not higher than that of the current checkpoint, if that is usable.
 //
-// No newer checkpoint that has to be fetched may exist within these bounds; if after is not 0, one counts
-// only if ours is true of it.
-func Written(after, below int, ours func(d dataset.Dataset) bool) Selector {
+// If after is 0, no newer checkpoint that has to be fetched may exist within these
+// bounds.
+func Written(after, below int) Selector {
 	return func(x *Index) (Entry, bool) {
 		x = withoutSeries(x)
 		newest := below - 1
@@ -119,7 +119,7 @@ func Written(after, below int, ours func(d dataset.Dataset) bool) Selector {
 				return Entry{}, false
 			case e.Bypass():
 				return e, true
-			case after == 0 || ours(e.Dataset):
+			case after == 0:
 				return Entry{}, false
 			}
 		}

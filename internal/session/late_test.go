@@ -110,20 +110,97 @@ func TestLate_BesideBypass(t *testing.T) {
 	c.says("read where they are")
 }
 
-// The newest checkpoint was flushed, and is lost with a node. It is fetched, although the cache has an older one, and the prefix
-// directory one that was written there.
+// The cache has step 1, the program has written step 2 to the prefix directory, and step 3 was flushed, and is lost with a
+// node. Step 3 is fetched, and made current only if it is; where it cannot be, step 2 is offered.
 func TestFetch_NewerThanWhatBypassedTheCache(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		before func(c *cluster)
+		run    func(s *Session, rank int) error
+		says   string
+		now    int // current afterwards
+	}{
+		"it is whole":   {func(*cluster) {}, restarts(3), "ckpt.3: fetched", 3},
+		"it is damaged": {func(c *cluster) { c.change(c.prefix(contents(3, 0)[0].name), flip) }, restarts(2), "ckpt.2: ", 2},
+		"another job's is newer": {func(c *cluster) {
+			c.set("SCR_JOB_ID=other")
+			c.job(on(1, "e", "f", "g", "h"), steps(4))
+			c.set("SCR_JOB_ID=job")
+		}, restarts(2), "set SCR_CURRENT=ckpt.4", 2},
+		"nobody asks before the restart begins": {func(*cluster) {}, func(s *Session, rank int) error { return read(s, rank, 2) }, "ckpt.2: ", 2},
+		"nobody restarts":                       {func(*cluster) {}, func(*Session, int) error { return nil }, "ckpt.2: ", 3},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+			c.job(four, steps(1))
+			c.set("SCR_CACHE_BYPASS=1")
+			c.job(four, steps(2))
+			c.set("SCR_CACHE_BYPASS=0", "SCR_COPY_TYPE=SINGLE", "SCR_FLUSH=1")
+			c.job(four, steps(3))
+			test.before(c)
+			c.lose("b")
+			c.job(four, test.run)
+			c.says("ckpt.1): rebuilt from redundancy")
+			c.says(test.says)
+			if !c.index()[name(test.now)].Current {
+				t.Errorf("current is not %d: %+v", test.now, c.index())
+			}
+		})
+	}
+}
+
+// refuses refuses steps in turn: on all ranks, or on one.
+func refuses(onAll bool, list ...int) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error {
+		for _, step := range list {
+			if got, err := offered(s); err != nil || got != name(step) {
+				return fmt.Errorf("offered %q, want step %d: %w", got, step, err)
+			}
+			if _, err := s.StartRestart(); err != nil {
+				return err
+			}
+			if s.CompleteRestart(!onAll && rank != 0) == nil {
+				return errors.New("a refusal is no error")
+			}
+		}
+		return nil
+	}
+}
+
+// The cache has step 3, which the program refuses, and too little of step 2, which is fetched in its place: step 3 stays, in case a user
+// chooses it.
+func TestFetch_InPlaceOfALostOne(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
 	c.job(four, steps(1))
-	c.set("SCR_CACHE_BYPASS=1")
-	c.job(four, steps(2))
-	c.set("SCR_CACHE_BYPASS=0", "SCR_COPY_TYPE=SINGLE", "SCR_FLUSH=1")
-	c.job(four, steps(3))
+	c.set("SCR_COPY_TYPE=SINGLE", "SCR_FLUSH=1")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 1), checkpoint(s, rank, 2)) })
+	c.set("SCR_COPY_TYPE=XOR", "SCR_FLUSH=10")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), checkpoint(s, rank, 3)) })
 	c.lose("b")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(refuses(false, 3)(s, rank), restarts(2)(s, rank))
+	})
+	c.set("SCR_CURRENT=" + name(3))
 	c.job(four, restarts(3))
-	c.says("ckpt.1): rebuilt from redundancy")
-	c.says("ckpt.3: fetched")
+}
+
+// The program has refused two on all ranks, so that both may be used again: what can be fetched leaves before them.
+func TestFetch_RefusedTwo(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1))
+	c.set("SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(restartAt(s, rank, 1), checkpoint(s, rank, 2), checkpoint(s, rank, 3))
+	})
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(refuses(true, 3, 2)(s, rank), s.StartOutput(name(4), Checkpoint))
+	})
+	if got := fmt.Sprint(c.datasets("a")); !strings.Contains(got, "2") || !strings.Contains(got, "3") || strings.Contains(got, "1") {
+		t.Errorf("the cache has %s", got)
+	}
+	c.job(four, restarts(3))
 }
 
 // A background flush was interrupted, and all nodes are lost: the next run removes parts of

@@ -162,7 +162,7 @@ func (o *opening) openCache() (err error) {
 	if err := o.protection.addDescriptors(cfg, o.log); err != nil {
 		return err
 	}
-	if o.protection.weakest() == nil { // this run reads all checkpoints in the prefix directory
+	if o.protection.weakest() == nil { // this run reads checkpoints where they are in the prefix directory
 		o.prefix.Compress = compress.Method{}
 	}
 	return nil

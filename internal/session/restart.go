@@ -136,6 +136,7 @@ func (r *reader) start() (name string, err error) {
 		return "", idle.misplaced("StartRestart", "there is no checkpoint to restart from; {HaveRestart} says whether there is one")
 	}
 	r.asked = true
+	restart.MarkOffered(r.restart)
 	r.prefix.Note(func() error { return prefix.BeginRestart(r.prefix.Dir, offer.Dataset) })
 	r.began = time.Now()
 	r.events.Dataset(eventlog.RestartStart, offer.Dataset, eventlog.Record{})

@@ -85,10 +85,23 @@ func (r *Restart) fetch(d dataset.Dataset) (ok bool, err error) {
 	if c := r.offered.cached; c != nil {
 		r.Events.Copied(eventlog.Fetch, c.Dataset, r.Prefix.Dir, c.Desc.Store, start)
 	}
-	if err := r.Prefix.Fetched(d); err != nil {
-		r.Log.WarnJob("cannot record that checkpoint %s was fetched: %v", d.Name(), err)
+	r.offered.unmarked = true
+	if r.rung != cached { // else offerNewer may offer the current one instead
+		MarkOffered(r)
 	}
 	return true, nil
+}
+
+// MarkOffered makes the offered checkpoint the current one of the prefix directory, if it was found there, and not marked yet. It is
+// collective.
+func MarkOffered(r *Restart) {
+	if r.offered == nil || !r.offered.unmarked {
+		return
+	}
+	r.offered.unmarked = false
+	if err := r.Prefix.Fetched(r.offered.Dataset); err != nil {
+		r.Log.WarnJob("cannot record that checkpoint %s was fetched: %v", r.offered.Name(), err)
+	}
 }
 
 // isCurable reports whether an error of a fetch is about room or rights where the caller runs, or the index, and not about the checkpoint.
@@ -209,6 +222,9 @@ func (r *Restart) fallback(d dataset.Dataset) *cache.Cached {
 // caller's. The checkpoint stays, if it has to leave the cache, leaves only once the copy is complete.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store, stays *cache.Cached) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
+	if err := r.Cache.Unused.MakeWay(d.ID()); err != nil { // before others leave for its room
+		return nil, err
+	}
 	// Redundancy is not larger than the files, but for PARTNER with several copies.
 	leaving, err := r.Room.Leaving(store, d.Series(), 2*prefix.Parts{0: files}.Bytes())
 	if err != nil {

@@ -71,6 +71,7 @@ func FindFirst(r *Restart, fetch, written bool) error {
 		r.rung = fetched
 	}
 	if r.offered != nil {
+		MarkOffered(r)
 		return nil
 	}
 	// Candidate selects the current checkpoint of the index first, and then older ones.
@@ -99,11 +100,8 @@ func (r *Restart) FindInRun() error {
 	if newest != nil { // also if restarts are from the prefix directory: it may not be there
 		r.offerCached(newest)
 	}
-	if err := r.offerWritten(); err != nil || !r.Fetch {
+	if err := r.offerWritten(); err != nil || r.offered != nil || !r.Fetch {
 		return err
-	}
-	if r.offered != nil {
-		return r.offerNewer()
 	}
 	return r.offerFirst(0, prefix.Candidate, r.tellNewer)
 }
@@ -255,7 +253,7 @@ func tellChoice(r *Restart, leaving []dataset.Dataset) {
 }
 
 // offerWritten offers the newest checkpoint that the program itself has written to the
-// prefix directory, if it is newer than the one that is offered, and than those that offerNewer would fetch.
+// prefix directory, if it is newer than the one that is offered.
 func (r *Restart) offerWritten() error {
 	if !r.Fetch {
 		return nil
@@ -264,30 +262,24 @@ func (r *Restart) offerWritten() error {
 	if r.offered != nil {
 		after = r.offered.ID()
 	}
-	next := func(below int) prefix.Selector { return prefix.Written(after, below, ofJob(r.JobID)) }
+	next := func(below int) prefix.Selector { return prefix.Written(after, below) }
 	return r.offerFirst(1<<62, next, nil)
 }
 
-// ofJob returns the condition that a job has written a dataset.
-func ofJob(id string) func(dataset.Dataset) bool {
-	return func(d dataset.Dataset) bool { return d.Owner().JobID == id }
-}
-
-// offerNewer offers the current checkpoint of the prefix directory in place of one that is
-// offered from the cache, if it is newer, and this job has written it: it was flushed, and
-// then evicted or lost. If that cannot be fetched it tries older ones, down to the one from
-// the cache, which stays offered if none can be.
+// offerNewer offers the current checkpoint of the prefix directory in place of the one that is
+// offered, if it is newer, and this job has written it: it was flushed, and then evicted or lost. If that
+// cannot be fetched it tries older ones, down to the one that is offered, which stays if none can be.
 func (r *Restart) offerNewer() error {
-	if r.offered == nil || r.offered.cached == nil {
+	if r.offered == nil {
 		return nil
 	}
 	after := r.offered.ID()
 	next := func(below int) prefix.Selector {
 		return prefix.Later(after, below, func(d dataset.Dataset) bool {
-			if ofJob(r.JobID)(d) {
+			if d.Owner().JobID == r.JobID {
 				return true
 			}
-			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s in the cache, from which this run restarts: "+
+			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s, from which this run restarts: "+
 				"to restart from the newer one, set SCR_CURRENT=%s", d.Owner().JobID, d.Name(), r.Prefix.Dir, r.offered.Name(), d.Name())
 			return false
 		})

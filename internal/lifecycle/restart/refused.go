@@ -54,6 +54,7 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 	if r.Stopped() == nil {
 		return nil
 	}
+	r.Cache.Unused.Pardon()
 	older, err := mpi.BytesFromRoot(r.World, func() ([]byte, error) {
 		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)); err != nil {
 			return nil, err

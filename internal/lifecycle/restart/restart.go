@@ -90,7 +90,8 @@ type Offer struct {
 	byPath map[string]string   // paths of the caller's files, by path relative to the prefix directory
 	byName map[string][]string // ... by base name
 	// place returns the path of a file of any rank, by its path relative to the prefix directory; nil if they are in the cache.
-	place func(below string) string
+	place    func(below string) string
+	unmarked bool // it is in the prefix directory, and not marked there as the current one yet
 }
 
 // New returns a Restart that offers nothing yet.

@@ -157,7 +157,7 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 	c := &Cached{Dataset: d, Desc: desc, store: k.Config.Stores[storeNumber(k.Config.Stores, desc.Store)]}
 	id := d.ID()
 	k.parts.highest = max(k.parts.highest, id)
-	if err := k.Unused.makeWay(id); err != nil {
+	if err := k.Unused.MakeWay(id); err != nil {
 		return nil, err
 	}
 	k.parts.places.put(id, c.store)

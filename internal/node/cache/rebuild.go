@@ -145,7 +145,7 @@ func (r *Recovery) take(id int, c *Cached, d filemap.Description, err error) {
 		return
 	case errors.Is(err, redundancy.ErrUnrecoverable):
 		r.config.Log.WarnJob("%s in the cache is passed over: %v; if its files are on other nodes, a run on those may use it: %s; %s", labelled(id, d), err, untilOwn, another)
-		r.unused.leave(unused{Dataset: d.Dataset, id: id, lost: true})
+		r.unused.leave(unused{Dataset: d.Dataset, id: id, passed: true})
 		return
 	}
 	r.config.Log.WarnJob("%s in the cache cannot be used now: %v; %s", labelled(id, d), err, untilOwn)

@@ -37,8 +37,8 @@ const forRoom = "its room is needed"
 type unused struct {
 	dataset.Dataset // zero if it is not known
 	id              int
-	lost            bool           // too much of it is lost to rebuild it on these nodes
-	failed          bool           // a restart from it has failed
+	passed          bool           // this job could otherwise use it: too much is lost to rebuild it on these nodes, or a restart from it has failed
+	failed          bool           // a restart from it has failed, and no run is offered it unless a user asks for it
 	otherSize       bool           // a job of another size has written it
 	store           *reddesc.Store // that has it on some node, nil if no store of this run has
 	// other describes a dataset of a program with another prefix directory, else it is nil. saved
@@ -46,9 +46,6 @@ type unused struct {
 	other *filemap.Description
 	saved bool
 }
-
-// passed reports whether this job could otherwise use the dataset.
-func (u unused) passed() bool { return u.lost || u.failed }
 
 // stays reports whether nobody else has a dataset that another program has written.
 func (u unused) stays() bool { return u.other != nil && !u.saved }
@@ -117,9 +114,9 @@ func (l *UnusedList) leaveForeign(id int, f Foreign, err error) {
 // ErrOtherProgram says that the number of a dataset is that of one that another program needs.
 var ErrOtherProgram = errors.New("the dataset cannot be stored")
 
-// makeWay deletes the unused dataset of an id, if there is one: it cannot stay beside one that is made or fetched again. It is
+// MakeWay deletes the unused dataset of an id, if there is one: it cannot stay beside one that is made or fetched again. It is
 // an error if another program needs it. It is collective; the error is agreed.
-func (l *UnusedList) makeWay(id int) error {
+func (l *UnusedList) MakeWay(id int) error {
 	for _, u := range l.list {
 		if u.id == id && u.stays() { // on all ranks
 			return mpi.Agree(l.parts.world, fmt.Errorf("%w: the cache has a dataset %d, too, which is %s of another program and not yet in %s: run that program again, so that it flushes it, "+
@@ -140,8 +137,15 @@ func (l *UnusedList) add(u unused) {
 func (l *UnusedList) PassOver(c *Cached) {
 	l.usable.remove(c.ID())
 	l.parts.leaves(c)
-	l.add(unused{Dataset: c.Dataset, id: c.ID(), failed: true, store: c.store})
+	l.add(unused{Dataset: c.Dataset, id: c.ID(), passed: true, failed: true, store: c.store})
 	c.free()
+}
+
+// Pardon records that later runs may use all datasets from which a restart has failed. It is not collective, but all ranks call it.
+func (l *UnusedList) Pardon() {
+	for i := range l.list {
+		l.list[i].failed = false
+	}
 }
 
 // counts reports whether a dataset takes a place of a series in a store. One of which nothing is known does so in each series.
@@ -247,13 +251,13 @@ func (l *UnusedList) DropUnwanted(condition func(dataset.Dataset) bool) {
 // have in some form, says on any rank that storage is full: what this run can use goes first.
 // It reports whether there were any. It is collective.
 func (l *UnusedList) Yield(err error) bool {
-	if !slices.ContainsFunc(l.list, unused.passed) {
+	if !slices.ContainsFunc(l.list, func(u unused) bool { return u.passed }) {
 		return false
 	}
 	if !mpi.Any(l.parts.world, noRoom(err) || errors.Is(err, errRefused)) {
 		return false
 	}
-	l.drop(forRoom, unused.passed)
+	l.drop(forRoom, func(u unused) bool { return u.passed })
 	return true
 }
 

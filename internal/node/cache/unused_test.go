@@ -18,7 +18,7 @@ func TestUnusedList_Places(t *testing.T) {
 	}
 	l := &UnusedList{}
 	for _, u := range []unused{
-		{id: 1, store: store, Dataset: known(1), lost: true},
+		{id: 1, store: store, Dataset: known(1), passed: true},
 		{id: 7, store: store, Dataset: known(7), failed: true},
 		{id: 2, store: store},
 		{id: 3, store: other},
@@ -31,5 +31,10 @@ func TestUnusedList_Places(t *testing.T) {
 	want := []life.Unused{{ID: 4, Failed: true}, {ID: 7, Failed: true}, {ID: 1}, {ID: 2}, {ID: 6}}
 	if got := l.Places(store, ""); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	l.Pardon()
+	want = []life.Unused{{ID: 1}, {ID: 2}, {ID: 4}, {ID: 6}, {ID: 7}}
+	if got := l.Places(store, ""); !slices.Equal(got, want) {
+		t.Errorf("pardoned: %v, want %v", got, want)
 	}
 }
