@@ -445,13 +445,13 @@ func (m *model) flushed(by *fact, keeps int) {
 
 // overtaken reports whether a newer version with the same name, or the same names of files,
 // is in the prefix directory, or was: it may have been overtaken in turn, also one of which a kill
-// has left unknown whether it is complete, since a later run flushes it then. keeps is
+// has left unknown whether it is complete, since a later run flushes it then, and may write over it next. keeps is
 // SCR_PREFIX_SIZE of the last run, 0: no limit; with a limit, a checkpoint may have come and
 // gone in that run.
 func (m *model) overtaken(f *fact, keeps int) bool {
 	return slices.ContainsFunc(m.facts, func(other *fact) bool {
 		return other.overwrites(f.Version) &&
-			(other.prefix.arrived || other.removing || keeps > 0 && other.checkpoint() || !other.failed && m.overtaken(other, keeps))
+			(other.prefix.arrived || other.prefix.damaged || other.removing || keeps > 0 && other.checkpoint() || !other.failed && m.overtaken(other, keeps))
 	})
 }
 
