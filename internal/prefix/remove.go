@@ -60,6 +60,12 @@ func (r removal) run() error {
 	if !e.owns() {
 		files = slices.DeleteFunc(files, func(f redundancy.File) bool { return !written(f) })
 	}
+	if err != nil && e.moved() { // its list is damaged, but its files are in a directory of its own, which forget removes
+		var lost bool
+		if lost, err = isDamage(p.Comm, err); lost {
+			files = nil
+		}
+	}
 	if err != nil && e.Complete {
 		return err
 	}

@@ -154,6 +154,31 @@ func TestRetired(t *testing.T) {
 	})
 }
 
+// A retired checkpoint whose list is damaged is deleted, too, when its time comes: its directory has all of its files.
+func TestRetired_Damaged(t *testing.T) {
+	s, of := rotating(t)
+	for history := range 3 {
+		s.history = int64(10 + history)
+		for step := range 2 {
+			must(t, s.flush(2*history+step+1, 3, of))
+		}
+		if history == 1 {
+			must(t, os.WriteFile(filepath.Join(s.dir, ".scr/scr.dataset.1/rank2file"), nil, 0o600))
+		}
+	}
+	s.history = 13
+	must(t, s.flush(7, 3, of))
+	must(t, s.flush(8, 3, of))
+	for _, name := range s.whole() {
+		if strings.HasSuffix(name, "~1") || strings.HasSuffix(name, "~2") {
+			t.Errorf("%s is kept: %v", name, s.whole())
+		}
+	}
+	if found, err := filepath.Glob(filepath.Join(s.dir, ".scr", retiredPrefix+"1.*")); err != nil || len(found) > 0 {
+		t.Error(found, err)
+	}
+}
+
 // A dataset needs a name in the index, too, even if it has no file of the checkpoint of that name.
 func TestRetired_Name(t *testing.T) {
 	s := newSite(t)

@@ -67,6 +67,7 @@ func TestSoak_Again(t *testing.T) {
 		3301552:   "a run that bypasses the cache completes the flush of a checkpoint, and compresses it",
 		3303588:   "a flushed checkpoint is newer than one that bypassed the cache",
 		3322413:   "a run completes the flush of a version that replaces another, and writes over it itself",
+		3335329:   "a retired checkpoint, whose list is damaged, is deleted for newer ones",
 		1200066:   "an output is replaced by one that was complete when the job was killed, and that is replaced in the next run",
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
