@@ -31,9 +31,8 @@ enum { FAULTS = GOSCR_FAULTS, STACK = 256 << 10 }; /* bytes; only pages that are
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users, longer; /* threads in a function, and those in one that may take long */
 
-/* The program's handlers: of faults, and of signals whose flags are changed for a call. */
-static struct sigaction programs[FAULTS];
-static struct goscr_action kept[FAULTS]; /* the same as the kernel has them, to be restored */
+/* The program's handlers: of faults, as the kernel has them, and of signals whose flags are changed for a call. */
+static struct goscr_action programs[FAULTS];
 static struct sigaction moved[NSIG];
 static char is_moved[NSIG];
 
@@ -65,36 +64,36 @@ static int in_this_library(void *context)
 }
 
 /* Runs a handler of the program with the mask and the arguments that the kernel would use. */
-static void hand_over(struct sigaction *to, int sig, siginfo_t *info, void *context)
+static void hand_over(struct goscr_action *to, int sig, siginfo_t *info, void *context)
 {
-    struct sigaction action = *to;
+    struct goscr_action action = *to;
     sigset_t mask = ((ucontext_t *)context)->uc_sigmask;
     int i;
 
     for (i = 1; i < NSIG; i++)
-        if (sigismember(&action.sa_mask, i) == 1)
+        if (action.mask >> (i - 1) & 1)
             sigaddset(&mask, i);
-    if (!(action.sa_flags & SA_NODEFER))
+    if (!(action.flags & SA_NODEFER))
         sigaddset(&mask, sig);
-    if (action.sa_flags & SA_RESETHAND)
-        to->sa_handler = SIG_DFL;
+    if (action.flags & SA_RESETHAND)
+        to->handler = (void *)SIG_DFL;
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    if (action.sa_flags & SA_SIGINFO)
-        action.sa_sigaction(sig, info, context);
+    if (action.flags & SA_SIGINFO)
+        ((void (*)(int, siginfo_t *, void *))action.handler)(sig, info, context);
     else
-        action.sa_handler(sig);
+        ((void (*)(int))action.handler)(sig);
 }
 
 static void fault(int sig, siginfo_t *info, void *context)
 {
     int i = sig == goscr_faults[0] ? 0 : 1;
     int sent = info->si_code <= 0; /* a process sent it; no instruction faulted */
-    struct sigaction *to = &programs[i];
+    struct goscr_action *to = &programs[i];
 
     if (!sent && in_this_library(context)) {
         goscr_handlers[i].sa_sigaction(sig, info, context);
-    } else if (!(to->sa_flags & SA_SIGINFO) && (to->sa_handler == SIG_DFL || to->sa_handler == SIG_IGN)) {
-        if (sent && to->sa_handler == SIG_IGN)
+    } else if (!(to->flags & SA_SIGINFO) && (to->handler == (void *)SIG_DFL || to->handler == (void *)SIG_IGN)) {
+        if (sent && to->handler == (void *)SIG_IGN)
             return;
         /* The instruction faults once more, and the program ends with this signal. */
         signal(sig, SIG_DFL);
@@ -107,19 +106,33 @@ static void fault(int sig, siginfo_t *info, void *context)
 
 static int is_fault(int sig) { return sig == goscr_faults[0] || sig == goscr_faults[1]; }
 
+/* fault() as the kernel has it once the C library, which adds how a handler returns, has set it. */
+static struct goscr_action ours;
+
+static void set_first(int sig)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigfillset(&action.sa_mask);
+    sigaction(sig, &action, NULL);
+    goscr_action(sig, NULL, &ours);
+}
+
 static void take_faults(void)
 {
-    struct sigaction ours, now;
+    struct goscr_action now;
     int i;
 
-    memset(&ours, 0, sizeof ours);
-    ours.sa_sigaction = fault;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-    sigfillset(&ours.sa_mask);
     for (i = 0; i < FAULTS; i++) {
-        goscr_action(goscr_faults[i], NULL, &kept[i]);
-        if (sigaction(goscr_faults[i], &ours, &now) == 0 && now.sa_sigaction != fault)
+        if (ours.handler == NULL) {
+            goscr_action(goscr_faults[i], NULL, &programs[i]);
+            set_first(goscr_faults[i]);
+        } else if (goscr_action(goscr_faults[i], &ours, &now) == 0 && now.handler != ours.handler) {
             programs[i] = now;
+        }
     }
 }
 
@@ -139,20 +152,15 @@ static void move_handlers(void)
     }
 }
 
-/* Does not replace a handler that another thread of the program has set meanwhile. */
+/* A handler that another thread of the program has set meanwhile stays. */
 static void give_faults_back(void)
 {
-    struct sigaction now;
+    struct goscr_action now;
     int i;
 
-    for (i = 0; i < FAULTS; i++) {
-        if (sigaction(goscr_faults[i], NULL, &now) != 0 || now.sa_sigaction != fault)
-            continue;
-        if ((void *)programs[i].sa_handler == kept[i].handler)
-            goscr_action(goscr_faults[i], &kept[i], NULL);
-        else /* hand_over() has reset it (SA_RESETHAND) */
-            sigaction(goscr_faults[i], &programs[i], NULL);
-    }
+    for (i = 0; i < FAULTS; i++)
+        if (goscr_action(goscr_faults[i], &programs[i], &now) == 0 && now.handler != ours.handler)
+            goscr_action(goscr_faults[i], &now, NULL);
 }
 
 static void move_back(void)
@@ -199,6 +207,17 @@ static void add_blocked(sigset_t *set)
     sigaddset(set, SIGXFSZ);
 }
 
+static void block_all_but_faults(sigset_t *before)
+{
+    sigset_t mask;
+    int i;
+
+    sigfillset(&mask);
+    for (i = 0; i < FAULTS; i++)
+        sigdelset(&mask, goscr_faults[i]);
+    pthread_sigmask(SIG_SETMASK, &mask, before);
+}
+
 int goscr_enter(int length)
 {
     sigset_t mask;
@@ -208,10 +227,7 @@ int goscr_enter(int length)
         return GOSCR_WITHIN;
     here.inside = 1;
     here.length = length;
-    sigfillset(&mask); /* until the stack and the handlers are set */
-    for (i = 0; i < FAULTS; i++)
-        sigdelset(&mask, goscr_faults[i]);
-    pthread_sigmask(SIG_SETMASK, &mask, &here.mask);
+    block_all_but_faults(&here.mask); /* until the stack and the handlers are set */
     take_stack();
     failed = goscr_start();
     if (failed) {
@@ -227,7 +243,9 @@ int goscr_enter(int length)
     if (length == GOSCR_LONG && longer++ == 0)
         move_handlers();
     pthread_mutex_unlock(&lock);
-    sigpending(&here.pending);
+    sigemptyset(&here.pending);
+    if (sigismember(&here.mask, SIGPIPE) || sigismember(&here.mask, SIGXFSZ)) /* else none can be pending */
+        sigpending(&here.pending);
     if (length == GOSCR_BRIEF)
         return 0;
     mask = here.mask;
@@ -262,13 +280,10 @@ static void forget_pending(void)
 void goscr_leave(void)
 {
     sigset_t mask;
-    int i;
 
     forget_pending();
-    sigfillset(&mask);
-    for (i = 0; i < FAULTS; i++)
-        sigdelset(&mask, goscr_faults[i]);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (here.length == GOSCR_LONG) /* in a brief function they are blocked from its begin to its end */
+        block_all_but_faults(NULL);
     pthread_mutex_lock(&lock);
     if (here.length == GOSCR_LONG && --longer == 0)
         move_back();
