@@ -154,12 +154,26 @@ func environment() []string {
 
 // call runs one function of the interface. All errors and panics in it become a return
 // code.
-func call(name string, f func() error) (code C.int) {
+func call(name string, f func() error) C.int {
 	one.Lock()
 	defer one.Unlock()
 	descriptors.Hold()
 	defer descriptors.Release()
+	return run(name, f)
+}
+
+// callOften is call for a function that programs call for each of many files. It opens files
+// only through package descriptors.
+func callOften(name string, f func() error) C.int {
+	one.Lock()
+	defer one.Unlock()
+	return run(name, f)
+}
+
+func run(name string, f func() error) (code C.int) {
 	if err := guarded(f); err != nil {
+		descriptors.Hold()
+		defer descriptors.Release()
 		code = failure
 		_ = guarded(func() error {
 			if ends(name, err) && abortOnError() {
@@ -482,7 +496,7 @@ func go_config(text *C.goscr_cchar, code *C.int) *C.goscr_cchar {
 
 //export go_route_file
 func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
-	return call("SCR_Route_file", func() error {
+	return callOften("SCR_Route_file", func() error {
 		given, wrong := text("the name of the file", name)
 		if file == nil {
 			wrong = errors.New("the buffer for the path is NULL")

@@ -113,8 +113,7 @@ func filesOf(entry *hash.Hash, prefix string, place func(prefix, name string) st
 		if err := CheckName(name); err != nil {
 			return nil, fmt.Errorf("the list of files names %w", err)
 		}
-		md := meta.New(name, meta.Full, ranks)
-		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
+		md := meta.NewFull(name, ranks, name, filepath.Dir(filepath.Join(prefix, name)))
 		meta.FromHash(fields).CopyContent(md)
 		meta.FromHash(fields).CopyRecord(md)
 		files = append(files, redundancy.File{Path: place(prefix, name), Meta: md, Below: trust.Root(prefix)})

@@ -73,8 +73,7 @@ func (o *unfinished) route(name string) (string, error) {
 
 // add enters a file that the program calls name, and returns its path.
 func (o *unfinished) add(file, name string) (string, error) {
-	md := meta.New(file, meta.Full, o.world.Size())
-	md.SetOrigin(name, filepath.Join(o.prefix.Dir, filepath.Dir(file)))
+	md := meta.NewFull(file, o.world.Size(), name, filepath.Join(o.prefix.Dir, filepath.Dir(file)))
 	if o.direct != nil {
 		return o.direct.add(md)
 	}

@@ -16,8 +16,7 @@ func FuzzMeta(f *testing.F) {
 	if err := os.WriteFile(path, []byte("data"), 0o600); err != nil {
 		f.Fatal(err)
 	}
-	m := New("dir/file", Full, 4)
-	m.SetOrigin("file", "dir")
+	m := NewFull("dir/file", 4, "file", "dir")
 	m.SetCRC(0x12345678)
 	m.Find(4)
 	if err := m.Record(path); err != nil {

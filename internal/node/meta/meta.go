@@ -84,19 +84,17 @@ func (m Meta) IsZero() bool { return m.h == nil }
 // Clone returns a copy of the description, an empty one if there is none.
 func (m Meta) Clone() Meta { return Meta{m.h.Clone()} }
 
-// New returns the description of a file that is about to be written. file is
-// its path relative to the directory of the dataset.
+// New returns the description of a file of redundancy, or of one whose origin is not known, that is about
+// to be written. file is its path relative to the directory of the dataset.
 func New(file, kind string, ranks int) Meta {
-	m := Meta{hash.NewValues(keyFile, file, keyName, filepath.Base(file), keyType, kind, keyRanks, strconv.Itoa(ranks))}
-	m.SetComplete(false)
-	return m
+	return Meta{hash.NewValues(keyFile, file, keyName, filepath.Base(file), keyType, kind, keyRanks, strconv.Itoa(ranks), keyComplete, no)}
 }
 
-// SetOrigin records the name the program gave and the directory that the file
-// has in the prefix directory.
-func (m Meta) SetOrigin(orig, dir string) {
-	m.h.SetValue(keyOrig, orig)
-	m.h.SetValue(keyPath, dir)
+// NewFull returns the description of a file of the program that is about to be written. orig is the name that
+// the program gave, and dir the directory that the file has in the prefix directory.
+func NewFull(file string, ranks int, orig, dir string) Meta {
+	return Meta{hash.NewValues(keyFile, file, keyName, filepath.Base(file), keyType, Full, keyRanks, strconv.Itoa(ranks), keyComplete, no,
+		keyOrig, orig, keyPath, dir)}
 }
 
 // Label is the path relative to the directory of the dataset as it was recorded,
@@ -117,15 +115,18 @@ func (m Meta) Type() string { return m.h.Text(keyType) }
 
 // SetComplete records whether the file is whole.
 func (m Meta) SetComplete(complete bool) {
-	value := "0"
+	value := no
 	if complete {
-		value = "1"
+		value = yes
 	}
 	m.h.SetValue(keyComplete, value)
 }
 
+// Values of keyComplete.
+const no, yes = "0", "1"
+
 // Complete reports whether the file was recorded as whole.
-func (m Meta) Complete() bool { return m.h.Text(keyComplete) == "1" }
+func (m Meta) Complete() bool { return m.h.Text(keyComplete) == yes }
 
 // Size is the number of bytes of the file, -1 if that is not known.
 func (m Meta) Size() int64 {

@@ -103,9 +103,8 @@ func TestCheck(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	m := New("a/b", XOR, 7)
-	m.SetOrigin("orig/b", "/prefix/a")
-	if m.File() != "a/b" || m.Type() != XOR || m.Complete() || m.Size() != -1 {
+	m := NewFull("a/b", 7, "orig/b", "/prefix/a")
+	if m.File() != "a/b" || m.Type() != Full || m.Complete() || m.Size() != -1 {
 		t.Errorf("%v", m)
 	}
 	if _, known := m.CRC(); known {

@@ -92,8 +92,7 @@ func readFilemap(prefixDir string, p *prefix.Part) error {
 			return fmt.Errorf("%s: gives %d as the number of ranks of the job", path, ranks)
 		}
 		p.Ranks = int(ranks)
-		own := meta.New(name, meta.Full, p.Ranks)
-		own.SetOrigin(theirs.Text("ORIG"), theirs.Text("PATH"))
+		own := meta.NewFull(name, p.Ranks, theirs.Text("ORIG"), theirs.Text("PATH"))
 		own.SetSize(m.Size())
 		own.SetComplete(true)
 		if crc, ok := m.CRC(); ok {
