@@ -184,12 +184,15 @@ func Holds(d dataset.Dataset) Selector {
 	}
 }
 
-// Fetched records that a restart has read a dataset, and makes this dataset current. It
-// is collective.
-func (p *Prefix) Fetched(d dataset.Dataset) error {
+// Fetched records that a restart has read a dataset, and makes this dataset current, unless a user has made another choice since the run
+// has read known, which is rank 0's. It is collective.
+func (p *Prefix) Fetched(d dataset.Dataset, known Choice) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error {
 			x.MarkFetched(d.ID(), time.Now())
+			if c, made := Chosen(x); made && c.chosen != known.chosen && !c.is(d) {
+				return nil
+			}
 			return x.SetCurrent(x.ByID(d.ID()).Name)
 		})
 		if err != nil {

@@ -60,7 +60,7 @@ func flushed(t *testing.T, n int, ids ...int) string {
 			if err := p.NewFlush(d, n, Parts{c.Rank(): {{Path: src, Meta: md}}}).Run(); err != nil {
 				return err
 			}
-			if err := p.Fetched(d); err != nil {
+			if err := p.Fetched(d, Choice{}); err != nil {
 				return err
 			}
 		}

@@ -123,7 +123,7 @@ type Entry struct {
 }
 
 // moved reports whether a dataset owns no paths outside its own directory.
-func (e Entry) moved() bool { return e.Retired != nil && e.Retired.Moved }
+func (e Entry) moved() bool { return e.Retired != nil && e.Retired.Moved && e.Dir == "" }
 
 // usable reports whether a job can restart from the dataset.
 func (e Entry) usable() bool {

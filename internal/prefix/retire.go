@@ -199,7 +199,7 @@ func (r retirement) all(ids []int) error {
 	for _, e := range old {
 		r.p.Log.WarnJob("checkpoint %s is deleted: checkpoints of the present computation and of the %d others that have come farthest are kept", e.Name, Histories)
 		if err := (removal{r.p, e, true}).run(); err != nil {
-			return err
+			r.p.Log.WarnJob("checkpoint %s cannot be deleted from %s: %v", e.Name, r.p.Dir, err)
 		}
 	}
 	return err

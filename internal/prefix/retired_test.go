@@ -107,7 +107,7 @@ func TestRetired(t *testing.T) {
 				if err == nil && (!ok || d.ID() != 2 || d.Name() != "A" || d.History() != 0) {
 					err = fmt.Errorf("candidate: %d %s, %v", d.ID(), d.Name(), ok)
 				}
-				return errors.Join(err, p.Fetched(d))
+				return errors.Join(err, p.Fetched(d, Choice{}))
 			}))
 			if x, err := ReadIndex(s.dir); err != nil || x.Current() != "A~2" || x.h.Text(keyCurrent) != "" {
 				t.Errorf("current is %q, %v", x.Current(), err)
@@ -176,6 +176,43 @@ func TestRetired_Damaged(t *testing.T) {
 	}
 	if found, err := filepath.Glob(filepath.Join(s.dir, ".scr", retiredPrefix+"1.*")); err != nil || len(found) > 0 {
 		t.Error(found, err)
+	}
+}
+
+// One that cannot be deleted does not stand in the way of a new one.
+func TestRetired_Undeletable(t *testing.T) {
+	s, of := rotating(t)
+	for history := range 3 {
+		s.history = int64(10 + history)
+		for step := range 2 {
+			must(t, s.flush(2*history+step+1, 3, of))
+		}
+		if history == 1 { // a directory where a file was
+			found, err := filepath.Glob(filepath.Join(s.dir, ".scr", retiredPrefix+"1.*", "sub", "*", "*"))
+			must(t, err)
+			must(t, os.Remove(found[0]))
+			must(t, os.MkdirAll(filepath.Join(found[0], "full"), 0o700))
+		}
+	}
+	s.history = 13
+	must(t, s.flush(7, 3, of))
+}
+
+// An index that gives a retired dataset a directory of SCR 1.1, too, does not make goscr delete that.
+func TestRetired_OfNoDirectory(t *testing.T) {
+	s, of := rotating(t)
+	must(t, s.flush(1, 3, of))
+	s.history = 11
+	must(t, s.flush(3, 3, of))
+	users := filepath.Join(s.dir, "users/file")
+	must(t, os.MkdirAll(filepath.Dir(users), 0o700))
+	must(t, os.WriteFile(users, []byte("mine"), 0o600))
+	must(t, UpdateIndex(s.dir, func(x *Index) error { x.change(1, func(e *stored) { e.Dir = "users" }); return nil }))
+	x, err := ReadIndex(s.dir)
+	must(t, err)
+	err = Discard(s.dir, x.ByID(1))
+	if _, gone := os.Lstat(users); gone != nil {
+		t.Error(gone, err)
 	}
 }
 

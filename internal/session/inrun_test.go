@@ -122,3 +122,25 @@ func TestInRun_Removed(t *testing.T) {
 		c.job(four, restarts(4))
 	}
 }
+
+// A checkpoint that was flushed, and is lost from the cache, is offered in a run, too, in place of an older one of the cache.
+func TestInRun_NewerInThePrefix(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1))
+	c.set("SCR_COPY_TYPE=SINGLE", "SCR_FLUSH=1")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 1), checkpoint(s, rank, 2)) })
+	c.lose("b")
+	c.job(four, func(s *Session, rank int) error {
+		if err := s.StartOutput(name(3), Checkpoint); err != nil {
+			return err
+		}
+		if s.CompleteOutput(false) == nil {
+			return errors.New("complete")
+		}
+		if got, ok, err := s.HaveRestart(); got != name(2) || err != nil {
+			return fmt.Errorf("offered %q, %v, %v", got, ok, err)
+		}
+		return nil
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -378,4 +379,115 @@ func TestRoute_AfterAnError(t *testing.T) {
 		}
 		return os.WriteFile(path, nil, 0o600)
 	})
+}
+
+// The first of two that are refused on all ranks does not leave for the second.
+func TestFetch_RefusedTwoOfThree(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1))
+	c.set("SCR_COPY_TYPE=SINGLE")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 1), checkpoint(s, rank, 2)) })
+	c.set("SCR_COPY_TYPE=XOR", "SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), checkpoint(s, rank, 3)) })
+	c.lose("b")
+	c.set("SCR_CACHE_SIZE=2")
+	c.job(four, func(s *Session, rank int) error {
+		if err := refuses(true, 3, 2)(s, rank); err != nil {
+			return err
+		}
+		if _, _, err := s.HaveRestart(); err == nil || !strings.Contains(err.Error(), "a run with the right input restarts from ckpt.3") {
+			return fmt.Errorf("said %v", err)
+		}
+		return nil
+	})
+	c.job(four, restarts(3))
+}
+
+// What one rank has refused leaves first, also if two others that all ranks have refused may be used again.
+func TestRefused_OnlyTwoAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1, 2, 3))
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(refuses(false, 3)(s, rank), refuses(true, 2, 1)(s, rank), s.StartOutput(name(4), Checkpoint))
+	})
+	if got := fmt.Sprint(c.datasets("a")); strings.Contains(got, "3") || !strings.Contains(got, "1") || !strings.Contains(got, "2") {
+		t.Errorf("the cache has %s", got)
+	}
+}
+
+// One that all ranks have refused leaves first once the program has restarted from another.
+func TestRefused_OneThenAccepted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=2")
+	c.job(four, steps(1, 2))
+	c.set("SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), checkpoint(s, rank, 3)) })
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(refuses(true, 3)(s, rank), restartAt(s, rank, 2), s.StartOutput(name(4), Checkpoint))
+	})
+	if got := fmt.Sprint(c.datasets("a")); strings.Contains(got, "3") || !strings.Contains(got, "2") {
+		t.Errorf("the cache has %s", got)
+	}
+}
+
+// What the program has refused where it is in the prefix directory is not offered from the cache.
+func TestRefused_WithGlobalRestart(t *testing.T) {
+	t.Parallel()
+	for _, inRun := range []bool{false, true} {
+		t.Run(fmt.Sprint(inRun), func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+			c.job(four, steps(1, 2))
+			c.set("SCR_GLOBAL_RESTART=1")
+			c.job(four, func(s *Session, rank int) error {
+				if err := refuses(false, 2)(s, rank); err != nil || !inRun {
+					return err
+				}
+				if err := s.StartOutput(name(3), Checkpoint); err != nil {
+					return err
+				}
+				if s.CompleteOutput(false) == nil {
+					return errors.New("complete")
+				}
+				if got, _, err := s.HaveRestart(); got != name(1) || err != nil {
+					return fmt.Errorf("offered %q, %v", got, err)
+				}
+				return nil
+			})
+			c.set("SCR_GLOBAL_RESTART=0")
+			c.job(four, restarts(1))
+		})
+	}
+}
+
+// What the cache has stays until a newer one is fetched, also if a third one is offered that is read where it is.
+func TestFetch_FallbackOfInPlace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=1")
+	c.job(four, steps(1))
+	c.set("SCR_CACHE_BYPASS=1")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 1), checkpoint(s, rank, 2)) })
+	c.set("SCR_CACHE_BYPASS=0", "SCR_FLUSH=1")
+	c.job(on(1, "e", "f", "g", "h"), steps(3))
+	c.change(c.prefix(contents(3, 0)[0].name), flip)
+	c.job(four, func(s *Session, rank int) error { return errors.Join(refuses(false, 2)(s, rank), restarts(1)(s, rank)) })
+}
+
+// A choice that a user makes while a run starts stays, though the run restarts from another.
+func TestFetch_ChoiceAfterInit(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1))
+	c.set("SCR_CACHE_BYPASS=1")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 1), checkpoint(s, rank, 2)) })
+	c.set("SCR_CACHE_BYPASS=0")
+	c.job(four, func(s *Session, rank int) error {
+		var err error
+		if rank == 0 {
+			err = prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { return prefix.Choose(x, s.prefix.Dir, name(1), time.Now()) })
+		}
+		return errors.Join(s.Agree(err), read(s, rank, 2))
+	})
+	c.job(four, restarts(1))
 }

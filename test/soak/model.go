@@ -433,7 +433,7 @@ func (m *model) flushed(by *fact, keeps int) {
 	}
 	kept := 1
 	for _, f := range slices.Backward(m.facts) {
-		if f == by || !f.checkpoint() || !f.prefix.stored && !f.prefix.damaged { // the library counts a damaged one, too
+		if f == by || !f.checkpoint() || !f.prefix.stored && !(f.prefix.damaged && (f.prefix.arrived || !f.failed)) { // the library counts a damaged one, too
 			continue
 		}
 		if kept >= keeps && !f.Flags.Has(session.Output) { // an output counts, and stays
@@ -451,7 +451,7 @@ func (m *model) flushed(by *fact, keeps int) {
 func (m *model) overtaken(f *fact, keeps int) bool {
 	return slices.ContainsFunc(m.facts, func(other *fact) bool {
 		return other.overwrites(f.Version) &&
-			(other.prefix.arrived || other.prefix.damaged || other.removing || keeps > 0 && other.checkpoint() || !other.failed && m.overtaken(other, keeps))
+			(other.prefix.arrived || other.prefix.damaged && !other.failed || other.removing || keeps > 0 && other.checkpoint() || !other.failed && m.overtaken(other, keeps))
 	})
 }
 

@@ -29,8 +29,7 @@ func (r *Room) Supersede() { r.own = true }
 type Leaving struct {
 	Datasets []*cache.Cached // those that can be used
 	store    *reddesc.Store  // nil: no unused dataset leaves
-	series   string          // of the new dataset
-	stay     int             // number of unused datasets that may stay in the store
+	unused   []life.Unused   // those that leave
 	need     int64           // size in bytes of the caller's part of the new dataset, or cache.SizeUnknown
 }
 
@@ -71,7 +70,7 @@ func (r *Room) Leaving(store *reddesc.Store, series string, need int64) (Leaving
 				r.log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 					r.Flusher.config.SizeName(store.Name))
 			}
-			return Leaving{leaving, store, series, stay, need}, nil
+			return Leaving{leaving, store, room.Unused[:len(room.Unused)-stay], need}, nil
 		}
 	}
 }
@@ -108,7 +107,7 @@ func (r *Room) Evict(l Leaving) {
 	}
 	r.cache.Evict(l.Datasets)
 	if l.store != nil {
-		r.cache.Unused.Evict(l.store, l.series, l.stay, l.need)
+		r.cache.Unused.Evict(l.store, l.unused, l.need)
 	}
 }
 

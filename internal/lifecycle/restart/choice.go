@@ -79,7 +79,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		return chosen, err
 	}
 	delete(r.refused.useless, id) // it may be offered even if a restart from it has failed
-	r.refused.byAll = nil
+	settle(r)
 	if again {
 		err = r.FindAgain()
 	} else {

@@ -99,7 +99,7 @@ func MarkOffered(r *Restart) {
 		return
 	}
 	r.offered.unmarked = false
-	if err := r.Prefix.Fetched(r.offered.Dataset); err != nil {
+	if err := r.Prefix.Fetched(r.offered.Dataset, r.Current.record); err != nil {
 		r.Log.WarnJob("cannot record that checkpoint %s was fetched: %v", r.offered.Name(), err)
 	}
 }
@@ -207,12 +207,12 @@ func (r *Restart) share(files []redundancy.File, store *reddesc.Store) (unfit bo
 	return owners != nil && !store.World, nil
 }
 
-// fallback returns the checkpoint of the cache that is offered if d cannot be fetched, nil if there is none.
+// fallback returns the newest checkpoint of the cache that may be offered if d cannot be fetched, nil if there is none.
 func (r *Restart) fallback(d dataset.Dataset) *cache.Cached {
 	switch {
-	case r.offered != nil:
+	case r.offered != nil && r.offered.cached != nil:
 		return r.offered.cached
-	case r.rung == named:
+	case r.offered != nil || r.rung == named: // what is offered is read where it is, and may be refused
 		return r.Cache.NewestCheckpoint(d.Series())
 	}
 	return nil

@@ -100,8 +100,11 @@ func (r *Restart) FindInRun() error {
 	if newest != nil { // also if restarts are from the prefix directory: it may not be there
 		r.offerCached(newest)
 	}
-	if err := r.offerWritten(); err != nil || r.offered != nil || !r.Fetch {
+	if err := r.offerWritten(); err != nil || !r.Fetch {
 		return err
+	}
+	if r.offered != nil {
+		return r.offerNewer()
 	}
 	return r.offerFirst(0, prefix.Candidate, r.tellNewer)
 }
@@ -323,19 +326,25 @@ func (r *Restart) Fail(byAll bool) error {
 	o := r.offered
 	r.refused.useless[o.ID()] = true // it is not offered again, even if the calls below fail
 	r.refused.note("the program could not restart from %s; its input may be another", o.Name())
+	c := o.cached
+	if same := r.Cache.Find(o.ID()); c == nil && same != nil && same.Same(o.Dataset) { // it was read where it is: SCR_GLOBAL_RESTART
+		c = same
+	}
 	var err error
-	if o.cached != nil {
+	if c != nil {
 		r.refused.marked = true
 		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
 		if byAll { // its input may be wrong, and not the checkpoint
-			flush.NewLeftovers(r.Room.Flusher).SaveAbandoned(o.cached)
+			flush.NewLeftovers(r.Room.Flusher).SaveAbandoned(c)
 		}
 		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room", o.Name())
-		err = errors.Join(err, r.Room.Flusher.PassOver(o.cached))
+		err = errors.Join(err, r.Room.Flusher.PassOver(c))
 	}
 	err = errors.Join(err, r.Prefix.Failed(o.Dataset, why))
 	if byAll {
 		err = errors.Join(err, r.refuse(o.Dataset))
+	} else {
+		r.Cache.Unused.Condemn(o.Dataset)
 	}
 	return errors.Join(err, r.FindAgain())
 }
@@ -412,6 +421,7 @@ func (r *Restart) PassOver(c *Condemned) error {
 		if err := errors.Join(r.Room.Flusher.PassOver(x), r.Prefix.Failed(x.Dataset, c.whys[i])); err != nil {
 			return err
 		}
+		r.Cache.Unused.Condemn(x.Dataset)
 	}
 	return nil
 }

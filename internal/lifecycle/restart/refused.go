@@ -45,7 +45,16 @@ func (r *Restart) Stopped() error {
 }
 
 // Accepted records that the program has restarted from what was offered.
-func (r *Restart) Accepted() { r.refused.byAll = nil }
+func (r *Restart) Accepted() { settle(r) }
+
+// settle ends the doubt whether the program or the checkpoints are wrong that it has refused on all ranks: later runs may use
+// these only if they were most. It is not collective, but all ranks call it.
+func settle(r *Restart) {
+	if r.Stopped() == nil {
+		r.Cache.Unused.Condemn(r.refused.byAll...)
+	}
+	r.refused.byAll = nil
+}
 
 // refuse records that the program has refused a checkpoint on all ranks. If it is the last that is
 // offered, later runs may use all that this one has refused. It is collective.
@@ -54,7 +63,6 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 	if r.Stopped() == nil {
 		return nil
 	}
-	r.Cache.Unused.Pardon()
 	older, err := mpi.BytesFromRoot(r.World, func() ([]byte, error) {
 		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)); err != nil {
 			return nil, err

@@ -103,7 +103,8 @@ func (r *Restart) Offered() *Offer { return r.offered }
 
 // Withdraw ends the offer, because the program has begun a dataset, or has chosen another one. It is not collective.
 func (r *Restart) Withdraw() {
-	r.offered, r.refused.byAll = nil, nil
+	r.offered = nil
+	settle(r)
 	if r.Current.recorded {
 		r.Current.recorded = false
 		r.Prefix.Note(func() error { return r.Current.record.End(r.Prefix.Dir) })

@@ -133,18 +133,18 @@ func (l *UnusedList) add(u unused) {
 }
 
 // PassOver makes a dataset that can be used an unused one, since a restart from it has
-// failed. It is collective.
+// failed. Condemn says that no later run can use it, either. It is collective.
 func (l *UnusedList) PassOver(c *Cached) {
 	l.usable.remove(c.ID())
 	l.parts.leaves(c)
-	l.add(unused{Dataset: c.Dataset, id: c.ID(), passed: true, failed: true, store: c.store})
+	l.add(unused{Dataset: c.Dataset, id: c.ID(), passed: true, store: c.store})
 	c.free()
 }
 
-// Pardon records that later runs may use all datasets from which a restart has failed. It is not collective, but all ranks call it.
-func (l *UnusedList) Pardon() {
-	for i := range l.list {
-		l.list[i].failed = false
+// Condemn records that no run is offered some datasets, as a restart from them has failed. It is not collective, but all ranks call it.
+func (l *UnusedList) Condemn(list ...dataset.Dataset) {
+	for i, u := range l.list {
+		l.list[i].failed = u.failed || slices.ContainsFunc(list, u.Same)
 	}
 }
 
@@ -172,18 +172,15 @@ func (l *UnusedList) Places(s *reddesc.Store, series string) (list []life.Unused
 // SizeUnknown is the size of a dataset that is not known yet.
 const SizeUnknown = -1
 
-// Evict deletes the first of Places of a series in a store, so that at most stay of them
-// remain. If the store has no room for a new dataset, it deletes all unused datasets. need
+// Evict deletes those of Places that leave. If the store has no room for a new dataset, it deletes all unused datasets. need
 // is the size in bytes of the caller's part of the new dataset, or SizeUnknown on all ranks.
 // It is collective.
-func (l *UnusedList) Evict(s *reddesc.Store, series string, stay int, need int64) {
+func (l *UnusedList) Evict(s *reddesc.Store, leaving []life.Unused, need int64) {
 	if len(l.list) == 0 {
 		return
 	}
-	list := l.Places(s, series)
-	surplus := list[:max(len(list)-stay, 0)]
 	l.drop(forRoom, func(u unused) bool {
-		return slices.ContainsFunc(surplus, func(p life.Unused) bool { return p.ID == u.id })
+		return slices.ContainsFunc(leaving, func(p life.Unused) bool { return p.ID == u.id })
 	})
 	short := l.spoiled
 	if !short && len(l.list) > 0 {

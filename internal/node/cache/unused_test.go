@@ -19,7 +19,7 @@ func TestUnusedList_Places(t *testing.T) {
 	l := &UnusedList{}
 	for _, u := range []unused{
 		{id: 1, store: store, Dataset: known(1), passed: true},
-		{id: 7, store: store, Dataset: known(7), failed: true},
+		{id: 7, store: store, Dataset: known(7)},
 		{id: 2, store: store},
 		{id: 3, store: other},
 		{id: 4, store: store, Dataset: known(4), failed: true},
@@ -28,13 +28,13 @@ func TestUnusedList_Places(t *testing.T) {
 	} {
 		l.add(u)
 	}
-	want := []life.Unused{{ID: 4, Failed: true}, {ID: 7, Failed: true}, {ID: 1}, {ID: 2}, {ID: 6}}
+	want := []life.Unused{{ID: 4, Failed: true}, {ID: 1}, {ID: 2}, {ID: 6}, {ID: 7}}
 	if got := l.Places(store, ""); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	l.Pardon()
-	want = []life.Unused{{ID: 1}, {ID: 2}, {ID: 4}, {ID: 6}, {ID: 7}}
+	l.Condemn(known(7), dataset.New(1, "another", dataset.Checkpoint, 1, dataset.Owner{}, time.Unix(1, 0)))
+	want = []life.Unused{{ID: 4, Failed: true}, {ID: 7, Failed: true}, {ID: 1}, {ID: 2}, {ID: 6}}
 	if got := l.Places(store, ""); !slices.Equal(got, want) {
-		t.Errorf("pardoned: %v, want %v", got, want)
+		t.Errorf("one is condemned: %v, want %v", got, want)
 	}
 }
