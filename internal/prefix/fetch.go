@@ -135,8 +135,8 @@ func HasWritten(x *Index) bool {
 // Later selects the next checkpoint to try to restart from before one in the cache, whose
 // id is after. If below is 0, for the first try, that is the current checkpoint, if its id is
 // higher than after; for further tries, below is the id of the checkpoint that was tried
-// last, and it is the newest usable one with an id between the two. If ours is false of a
-// checkpoint, that and all older ones are left out.
+// last, and it is the newest usable one with an id between the two. Those of which ours is
+// false are left out.
 func Later(after, below int, ours func(d dataset.Dataset) bool) Selector {
 	return func(x *Index) (Entry, bool) {
 		x = withoutSeries(x)
@@ -144,7 +144,13 @@ func Later(after, below int, ours func(d dataset.Dataset) bool) Selector {
 		if below > 0 {
 			e, ok = x.Next(below)
 		}
-		return e, ok && e.usable() && e.ID > after && ours(e.Dataset)
+		for ok && e.usable() && e.ID > after {
+			if ours(e.Dataset) {
+				return e, true
+			}
+			e, ok = x.Next(e.ID)
+		}
+		return Entry{}, false
 	}
 }
 

@@ -125,9 +125,9 @@ func TestFetch_NewerThanWhatBypassedTheCache(t *testing.T) {
 		"it is damaged": {func(c *cluster) { c.change(c.prefix(contents(3, 0)[0].name), flip) }, restarts(2), "ckpt.2: ", 2},
 		"another job's is newer": {func(c *cluster) {
 			c.set("SCR_JOB_ID=other")
-			c.job(on(1, "e", "f", "g", "h"), steps(4))
+			c.job(on(1, "e", "f", "g", "h"), steps(4, 5))
 			c.set("SCR_JOB_ID=job")
-		}, restarts(2), "set SCR_CURRENT=ckpt.4", 2},
+		}, restarts(3), "set SCR_CURRENT=ckpt.5", 3},
 		"nobody asks before the restart begins": {func(*cluster) {}, func(s *Session, rank int) error { return read(s, rank, 2) }, "ckpt.2: ", 2},
 		"nobody restarts":                       {func(*cluster) {}, func(*Session, int) error { return nil }, "ckpt.2: ", 3},
 	} {

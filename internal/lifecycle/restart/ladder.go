@@ -270,18 +270,20 @@ func (r *Restart) offerWritten() error {
 }
 
 // offerNewer offers the current checkpoint of the prefix directory in place of the one that is
-// offered, if it is newer, and this job has written it: it was flushed, and then evicted or lost. If that
-// cannot be fetched it tries older ones, down to the one that is offered, which stays if none can be.
+// offered, if it is newer, and this job has written it: it was flushed, and then evicted or lost. If that is another job's, or
+// cannot be fetched, it tries older ones, down to the one that is offered, which stays if none can be.
 func (r *Restart) offerNewer() error {
 	if r.offered == nil {
 		return nil
 	}
 	after := r.offered.ID()
+	told := false // the newest one is enough
 	next := func(below int) prefix.Selector {
 		return prefix.Later(after, below, func(d dataset.Dataset) bool {
-			if d.Owner().JobID == r.JobID {
-				return true
+			if told || d.Owner().JobID == r.JobID {
+				return d.Owner().JobID == r.JobID
 			}
+			told = true
 			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s, from which this run restarts: "+
 				"to restart from the newer one, set SCR_CURRENT=%s", d.Owner().JobID, d.Name(), r.Prefix.Dir, r.offered.Name(), d.Name())
 			return false

@@ -37,8 +37,8 @@ const forRoom = "its room is needed"
 type unused struct {
 	dataset.Dataset // zero if it is not known
 	id              int
-	passed          bool           // this job could otherwise use it: too much is lost to rebuild it on these nodes, or a restart from it has failed
-	failed          bool           // a restart from it has failed, and no run is offered it unless a user asks for it
+	passed          bool           // this job could otherwise use it: too much is lost to rebuild it on these nodes, or a restart from it has failed,
+	failed          bool           // ... and this is settled: no run is offered it unless a user asks for it
 	otherSize       bool           // a job of another size has written it
 	store           *reddesc.Store // that has it on some node, nil if no store of this run has
 	// other describes a dataset of a program with another prefix directory, else it is nil. saved
