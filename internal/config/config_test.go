@@ -675,7 +675,18 @@ func TestModes_DefaultsAndValues(t *testing.T) {
 	if cfg.CopyType != "FILE" || cfg.CacheSize != 0 {
 		t.Error("SCR_COPY_TYPE=FILE or SCR_CACHE_SIZE=0")
 	}
-	for _, set := range []string{"SCR_PREFIX_SIZE=-1", "SCR_CACHE_SIZE=-1"} {
+	if _, _, err := Load(nil, nil, env("SCR_CACHE_SIZE=-1")); err == nil {
+		t.Error("SCR_CACHE_SIZE=-1 is accepted")
+	}
+}
+
+// A negative number turns off what 0 turns off.
+func TestOff(t *testing.T) {
+	cfg, _ := load(t, nil, "SCR_PREFIX_SIZE=-1", "SCR_FLUSH=-2", "SCR_HALT_SECONDS=-1.5", "SCR_FLUSH_ASYNC_BW=-1m", "SCR_END_TIME=-1")
+	if cfg.PrefixSize != 0 || cfg.Flush != 0 || cfg.HaltTime != 0 || cfg.FlushAsyncBW != 0 || cfg.EndTime != 0 {
+		t.Errorf("%+v", cfg.Values)
+	}
+	for _, set := range []string{"SCR_FLUSH=--1", "SCR_FLUSH_ASYNC_BW=-", "SCR_FLUSH_ASYNC_BW=--1", "SCR_FLUSH_WIDTH=-1", "SCR_FLUSH_ASYNC_USLEEP=-1"} {
 		if _, _, err := Load(nil, nil, env(set)); err == nil {
 			t.Errorf("%s is accepted", set)
 		}
@@ -947,8 +958,8 @@ func TestLoad_ErrorsAreAgreed(t *testing.T) {
 	}{
 		{"syntax", noProgram, func(int) []string { return []string{"SCR_PREFIX=" + bad} }, bad + "/.scrconf:2: "},
 		{"value on rank 0", noProgram, func(r int) []string {
-			return []string{"SCR_PREFIX=" + prefix, fmt.Sprintf("SCR_FLUSH=%d", r-1)}
-		}, "rank 0: SCR_FLUSH"},
+			return []string{"SCR_PREFIX=" + prefix, fmt.Sprintf("SCR_CACHE_SIZE=%d", r-1)}
+		}, "rank 0: SCR_CACHE_SIZE"},
 		{"program differs on rank 2", func(r int) *Settings {
 			if r == 2 {
 				return other[r]

@@ -52,6 +52,7 @@ type Parameter struct {
 	Scope   Scope
 	Secret  bool     // must not be written where other users can read it
 	Min     int64    // least Int, Size or Seconds that is accepted
+	Off     bool     // a negative number is 0, which turns something off
 	Values  []string // the values that a Text accepts, in upper case; nil accepts any
 
 	// valid checks a Text that has a syntax of its own.
@@ -103,7 +104,7 @@ var Sections = []Section{
 			Help: "name of the node: ranks with the same name are on one node"},
 		{Name: "SCR_ABORT_ON_ERROR", Type: Bool, Default: "0", Example: "1",
 			Help: "1: the library ends the program with `MPI_Abort` where SCR 3.1 does so: after a call in the wrong place, bad settings, a `SCR_Init` that cannot work, and other errors that a program without checks of return codes would not notice. 0: every error is returned"},
-		{Name: "SCR_DEBUG", Type: Int, Default: "0", Example: "1",
+		{Name: "SCR_DEBUG", Type: Int, Default: "0", Off: true, Example: "1",
 			Help: "messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details"},
 	}},
 	{"Cache and redundancy", []Parameter{
@@ -133,7 +134,7 @@ var Sections = []Section{
 			Help: "size of the pieces in which files are sent between nodes; 64 to 16m"},
 	}},
 	{"Prefix directory", []Parameter{
-		{Name: "SCR_FLUSH", Type: Int, Default: "10", Unit: "checkpoints", Example: "20",
+		{Name: "SCR_FLUSH", Type: Int, Default: "10", Off: true, Unit: "checkpoints", Example: "20",
 			Help: "every n-th checkpoint is flushed, that is, copied to the prefix directory. `SCR_Finalize` and a halt of the job also flush the newest one. 0: no checkpoint is flushed. Outputs are always flushed"},
 		{Name: "SCR_FLUSH_COMPRESS", Type: Text, Example: "zstd:1", valid: compression,
 			Help: "a flush compresses each file of a checkpoint that becomes smaller: `zstd`, or with a level, `zstd:1` (fast) to `zstd:22` (small)"},
@@ -145,7 +146,7 @@ var Sections = []Section{
 			Help: "1: `SCR_Init` fetches the checkpoint to restart from, for programs that never call `SCR_Have_restart`"},
 		{Name: "SCR_FETCH_BYPASS", Type: Bool, Default: "0", Example: "1",
 			Help: "1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file"},
-		{Name: "SCR_PREFIX_SIZE", Type: Int, Default: "0", Unit: "checkpoints", Example: "5",
+		{Name: "SCR_PREFIX_SIZE", Type: Int, Default: "0", Off: true, Unit: "checkpoints", Example: "5",
 			Help: "maximum number of checkpoints in the prefix directory: older ones are deleted, but not outputs, nor checkpoints of other computations; 0: no limit"},
 		{Name: "SCR_PREFIX_SHARED", Type: Bool, Default: "0", Example: "1",
 			Help: "1: other jobs may work in the prefix directory at the same time; by default `SCR_Init` fails if one does. A job is offered its own checkpoints only, and replaces and deletes nothing of another: `SCR_JOB_NAME` says whose a dataset is, or else `SCR_JOB_ID`"},
@@ -161,7 +162,7 @@ var Sections = []Section{
 			Help: "1: flushes run while the program computes; several can run at a time. A later call finishes each of them, `SCR_Finalize` at the latest. A dataset cannot be evicted from the cache while it is flushed, and the program waits for the flush when the cache is full: `SCR_CACHE_SIZE=3` leaves room for two more datasets. `SCR_FLUSH_WIDTH` does not limit these flushes"},
 		{Name: "SCR_FLUSH_TYPE", Type: Text, Default: "PTHREAD", Example: "DAEMON", Values: flushTypes,
 			Help: "how files are copied with `SCR_FLUSH_ASYNC=1`: `PTHREAD`: by a thread of each process; `DAEMON`: by `scr_transfer`, one process on each node, which completes the copy even if the program dies; `SYNC`: by the processes themselves, while the program waits"},
-		{Name: "SCR_FLUSH_ASYNC_BW", Type: Size, Default: "0", Unit: "bytes a second", Example: "200m",
+		{Name: "SCR_FLUSH_ASYNC_BW", Type: Size, Default: "0", Off: true, Unit: "bytes a second", Example: "200m",
 			Help: "maximum rate at which a node copies with `SCR_FLUSH_ASYNC=1`, measured before compression; 0: no limit"},
 		{Name: "SCR_FLUSH_ASYNC_PERCENT", Type: Float, Default: "0", Unit: "percent", Example: "10",
 			Help: "maximum share of one processor of a node that copying uses with `SCR_FLUSH_ASYNC=1`; 0: no limit"},
@@ -201,20 +202,20 @@ var Sections = []Section{
 			Help: "1: `SCR_Init` flushes the datasets in the cache, and a restart reads them with `SCR_FETCH_BYPASS=1`"},
 	}},
 	{"When to checkpoint, when to stop", []Parameter{
-		{Name: "SCR_CHECKPOINT_INTERVAL", Type: Int, Default: "0", Unit: "calls", Example: "10",
+		{Name: "SCR_CHECKPOINT_INTERVAL", Type: Int, Default: "0", Off: true, Unit: "calls", Example: "10",
 			Help: "`SCR_Need_checkpoint` says yes at every n-th call; 0: not set"},
-		{Name: "SCR_CHECKPOINT_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "600",
+		{Name: "SCR_CHECKPOINT_SECONDS", Type: Seconds, Default: "0", Off: true, Unit: "seconds", Example: "600",
 			Help: "`SCR_Need_checkpoint` says yes when this time has passed since the last checkpoint ended, or since the run began; 0: not set"},
 		{Name: "SCR_CHECKPOINT_OVERHEAD", Type: Float, Default: "0", Unit: "percent", Example: "2.5",
 			Help: "maximum overhead of checkpoints. `SCR_Need_checkpoint` says yes for the first one, to measure its cost, and then whenever the cost would be at most this share of the time since the last; 0: not set"},
-		{Name: "SCR_MTBF_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "86400",
+		{Name: "SCR_MTBF_SECONDS", Type: Seconds, Default: "0", Off: true, Unit: "seconds", Example: "86400",
 			Help: "mean time between failures of the job. `SCR_Need_checkpoint` says yes at Daly's optimum interval, computed from it and the cost of checkpoints; 0: computed from the failures of runs in this prefix directory, once three have failed"},
-		{Name: "SCR_HALT_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "900",
+		{Name: "SCR_HALT_SECONDS", Type: Seconds, Default: "0", Off: true, Unit: "seconds", Example: "900",
 			Help: "the job should stop this time before the allocation ends; 0: the end of the allocation does not stop it. The value is entered in `.scr/halt.scr` and stays there"},
-		{Name: "SCR_END_TIME", Type: Int, Default: "0", Unit: "seconds since 1970", Example: "1795300000",
+		{Name: "SCR_END_TIME", Type: Int, Default: "0", Off: true, Unit: "seconds since 1970", Example: "1795300000",
 			Help: "when the allocation ends (`scr_run` sets it); 0: the resource manager is asked"},
 		{Name: "SCR_HALT_EXIT", Type: Bool, Default: "0", Example: "1",
-			Help: "1: when the job should stop, the library flushes its newest checkpoint and ends it, in `SCR_Init` or when a dataset is complete"},
+			Help: "1: when the job should stop, the library flushes its newest checkpoint and ends it, in `SCR_Init` or when a checkpoint is complete"},
 	}},
 	{"Programs that save themselves", []Parameter{
 		{Name: "SCR_CR_SELF_PREFIX", Type: Text, Default: "opal_crs_self_user", Example: "my_app",

@@ -110,7 +110,8 @@ func (p *Parameter) read(text string) (value, error) {
 		}
 	case Int:
 		n, err := strconv.ParseInt(v.text, 10, strconv.IntSize)
-		v.number, ok = n, err == nil && n >= p.Min
+		v.number = n
+		ok = err == nil && p.atLeast(&v.number, p.Min)
 	case Bool:
 		v.number, ok = parseBool(v.text)
 	case BoolOrAuto:
@@ -119,14 +120,18 @@ func (p *Parameter) read(text string) (value, error) {
 			v.text = strconv.FormatInt(v.number, 10)
 		}
 	case Size:
-		v.number, ok = ParseSize(v.text)
-		ok = ok && v.number >= p.Min
+		digits, negative := strings.CutPrefix(v.text, "-")
+		v.number, ok = ParseSize(digits)
+		if negative {
+			v.number = -v.number
+		}
+		ok = ok && p.atLeast(&v.number, p.Min)
 	case Float:
 		f, err := strconv.ParseFloat(v.text, 64)
 		v.float, ok = f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 	case Seconds:
 		v.number, ok = parseSeconds(v.text)
-		ok = ok && v.number >= p.Min*int64(time.Second)
+		ok = ok && p.atLeast(&v.number, p.Min*int64(time.Second))
 	}
 	if !ok {
 		return v, fmt.Errorf("the value must be %s", p.accepts())
@@ -134,23 +139,35 @@ func (p *Parameter) read(text string) (value, error) {
 	return v, nil
 }
 
+// atLeast reports whether n is at least least. A negative one becomes 0 where that turns something off: SCR takes it so, too.
+func (p *Parameter) atLeast(n *int64, least int64) bool {
+	if p.Off {
+		*n = max(*n, 0)
+	}
+	return *n >= least
+}
+
 // accepts describes the texts that read accepts.
 func (p *Parameter) accepts() string {
+	least := fmt.Sprintf(", at least %d", p.Min)
+	if p.Off {
+		least = ""
+	}
 	switch p.Type {
 	case Name:
 		return "a name that can stand in a path: not empty, without '/', and neither . nor .."
 	case Int:
-		return fmt.Sprintf("a whole number, at least %d", p.Min)
+		return "a whole number" + least
 	case Bool:
 		return "0 or 1 (or no, yes, false, true; any other number is 1)"
 	case BoolOrAuto:
 		return "0, 1 or AUTO (or no, yes, false, true; any other number is 1)"
 	case Size:
-		return fmt.Sprintf("a number of bytes, at least %d, with an optional suffix k, m, g, t, p or e", p.Min)
+		return "a number of bytes" + least + ", with an optional suffix k, m, g, t, p or e"
 	case Float:
 		return "a decimal number"
 	case Seconds:
-		return fmt.Sprintf("a number of seconds, at least %d", p.Min)
+		return "a number of seconds" + least
 	}
 	return "one of " + strings.Join(p.Values, ", ")
 }

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,8 +33,11 @@ type chosen struct {
 
 const keyChosen = "CHOSEN"
 
-// Choose makes the next run with a prefix directory restart from a dataset. x is the index of that directory.
+// Choose makes the next run with a prefix directory restart from a checkpoint. x is the index of that directory.
 func Choose(x *Index, prefix, name string, now time.Time) error {
+	if e, ok := x.Find(name); ok && !e.Flags().Has(dataset.Checkpoint) {
+		return fmt.Errorf("%s is not a checkpoint, and a run cannot restart from it", name)
+	}
 	if err := x.SetCurrent(name); err != nil {
 		return err
 	}

@@ -206,6 +206,21 @@ func TestHalt(t *testing.T) {
 		c.set("SLURM_JOB_ID=18") // the same script, submitted again
 		c.job(four, restarts(2))
 	})
+	t.Run("after an output", func(t *testing.T) { // the checkpoint of the same step comes next
+		c := newCluster(t, "SCR_HALT_EXIT=1")
+		c.job(four, func(s *Session, rank int) error {
+			if rank == 0 {
+				setHalt(c, "ExitReason", "ENOUGH")
+			}
+			if err := errors.Join(s.Agree(nil), writesAs(s, rank, 1, Output)); err != nil {
+				return err
+			}
+			if err := checkpoint(s, rank, 2); !errors.Is(err, ErrHalted) {
+				return fmt.Errorf("after the checkpoint: %v", err)
+			}
+			return nil
+		})
+	})
 	t.Run("Finalize", func(t *testing.T) {
 		c := newCluster(t, "SCR_HALT_EXIT=1")
 		c.job(four, func(s *Session, rank int) error { return s.Finalize() })

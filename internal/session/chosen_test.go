@@ -20,6 +20,18 @@ func (c *cluster) choose(name string) {
 	}
 }
 
+// No run could restart from an output.
+func TestChoice_Output(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), writesAs(s, rank, 2, Output)) })
+	err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { return prefix.Choose(x, c.prefix(""), name(2), time.Now()) })
+	if err == nil || !strings.Contains(err.Error(), "ckpt.2 is not a checkpoint") {
+		t.Error(err)
+	}
+	c.job(four, restarts(1))
+}
+
 // looks is a run that reads the checkpoint it is offered, and ends before it writes one.
 func looks(step int) func(s *Session, rank int) error { return reads("right", step) }
 

@@ -175,7 +175,7 @@ func (s *Session) complete(valid bool) error {
 	s.state = idle
 	o := s.writer.output
 	err := s.writer.finish(valid)
-	if err == nil {
+	if err == nil && o.Flags().Has(dataset.Checkpoint) { // after an output alone the job would end without a checkpoint of its last steps
 		err = s.haltIfAsked()
 	}
 	s.flusher.Background.BeginCopies()

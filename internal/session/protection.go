@@ -88,23 +88,20 @@ func ckptLines(cfg *config.Config) []config.Ckpt {
 	return cfg.Ckpts
 }
 
+// inForce reports whether a CKPT= line and its store are not turned off.
+func inForce(cfg *config.Config, line config.Ckpt, store string) bool {
+	return line.Enabled.Or(true) && cfg.Store(store).Enabled.Or(true)
+}
+
 // addStores makes the store descriptors: that of SCR_CACHE_BASE first, which is base on rank
-// 0, then those of STORE= lines, and of directories that only a CKPT= line names. A store
-// is known to all ranks by the name that it has on rank 0.
+// 0, then those that CKPT= lines name. A STORE= line that nothing uses has no effect: the system's file may
+// list storage that only some of its clusters have. A store is known to all ranks by the name that it has on rank 0.
 func (p *protection) addStores(world mpi.Comm, base string, cfg *config.Config) error {
 	names := []string{base}
-	add := func(name string) {
-		if name != "" && !slices.Contains(names, name) {
+	for _, line := range ckptLines(cfg) {
+		if name := line.Store.Value; name != "" && inForce(cfg, line, name) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-	}
-	for _, line := range cfg.Stores {
-		if line.Enabled.Or(true) {
-			add(line.ID)
-		}
-	}
-	for _, line := range ckptLines(cfg) {
-		add(line.Store.Value)
 	}
 	var failed error
 	differs := false // a rank may have an error of its own
@@ -155,10 +152,11 @@ func (p *protection) addDescriptors(cfg *config.Config, log *report.Logger) erro
 	}
 	var bypass []string // the settings that bypass the cache
 	for _, line := range lines {
-		store := p.store(line.Store.Or(p.stores[0].Name))
-		if !line.Enabled.Or(true) || !cfg.Store(store.Name).Enabled.Or(true) {
+		name := line.Store.Or(p.stores[0].Name)
+		if !inForce(cfg, line, name) {
 			continue
 		}
+		store := p.store(name)
 		params := reddesc.Params{
 			Index:    line.ID,
 			SetBy:    setBy(line),

@@ -178,9 +178,9 @@ func TestDescriptors_Refused(t *testing.T) {
 		"that is enabled":     {"CKPT=0 ENABLED=0"},
 		"with a store that":   {"STORE=$SSD ENABLED=0", "CKPT=0 STORE=$SSD"},
 		"no group":            {"CKPT=0 GROUP=RACK"},
-		"is not made with":    {"STORE=$SSD/x MKDIR=0"},
-		"VIEW=GLOBAL and":     {"STORE=$SSD VIEW=GLOBAL GROUP=NODE"},
-		"no group \"SWITCH\"": {"STORE=$SSD GROUP=SWITCH"},
+		"is not made with":    {"STORE=$SSD/x MKDIR=0", "CKPT=0 STORE=$SSD/x"},
+		"VIEW=GLOBAL and":     {"STORE=$SSD VIEW=GLOBAL GROUP=NODE", "CKPT=0 STORE=$SSD"},
+		"no group \"SWITCH\"": {"STORE=$SSD GROUP=SWITCH", "CKPT=0 STORE=$SSD"},
 		"CKPT= line":          nil,
 	} {
 		c := newCluster(t)
@@ -201,6 +201,16 @@ func TestDescriptors_Refused(t *testing.T) {
 		}
 		each.failed(t, 4, text)
 	}
+}
+
+// A STORE= line that no CKPT= line in force uses is neither checked nor made.
+func TestStores_Unused(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.configure("STORE=/proc/none", "STORE=$SSD GROUP=SWITCH", "STORE=$SHARED VIEW=GLOBAL GROUP=NODE MKDIR=0",
+		"CKPT=0 INTERVAL=1", "CKPT=1 INTERVAL=2 STORE=/proc/none ENABLED=0")
+	c.job(four, steps(1, 2))
+	c.job(four, restarts(2))
 }
 
 // Storage that all nodes share keeps files of ranks that move, and of nodes that
