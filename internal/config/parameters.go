@@ -351,7 +351,7 @@ var ItemKinds = []ItemKind{
 			Help: "has no effect; it is accepted because files written for SCR may have it"},
 	}},
 	{Parameter{Name: "CKPT", Type: Int, Unset: "one, from the parameters", Example: "CKPT=1 INTERVAL=4 TYPE=RS",
-		Help: "a redundancy descriptor: it sets the protection of datasets, and selects the datasets that use it. One line must have `INTERVAL=1`. If `SCR_COPY_TYPE` is set outside the system's file and is not `FILE`, the lines of that file are ignored"}, []Parameter{
+		Help: "a redundancy descriptor: it sets the protection of datasets, and selects the datasets that use it. One line must have `INTERVAL=1`. If `SCR_COPY_TYPE` is set, and is not `FILE`, the lines have no effect"}, []Parameter{
 		{Name: "INTERVAL", Type: Int, Unset: "1", Unit: "checkpoints", Example: "CKPT=1 INTERVAL=4", Min: 1,
 			Help: "a checkpoint uses the line with the largest interval that divides the checkpoint's number"},
 		{Name: "TYPE", Type: Text, Unset: "as `SCR_COPY_TYPE`", Example: "CKPT=1 TYPE=PARTNER", Values: copyTypes,

@@ -127,7 +127,7 @@ type Store struct {
 	Fetch   Optional[string] `scr:"FETCH"`   // has no effect; it is accepted because files written for SCR may have it
 }
 
-// Ckpt is a line CKPT=: a redundancy descriptor: it sets the protection of datasets, and selects the datasets that use it. One line must have INTERVAL=1. If SCR_COPY_TYPE is set outside the system's file and is not FILE, the lines of that file are ignored.
+// Ckpt is a line CKPT=: a redundancy descriptor: it sets the protection of datasets, and selects the datasets that use it. One line must have INTERVAL=1. If SCR_COPY_TYPE is set, and is not FILE, the lines have no effect.
 type Ckpt struct {
 	ID          int
 	Interval    Optional[int]    `scr:"INTERVAL"`     // a checkpoint uses the line with the largest interval that divides the checkpoint's number (checkpoints)

@@ -24,7 +24,9 @@ func (c *cluster) choose(name string) {
 func TestChoice_Output(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
-	c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), writesAs(s, rank, 2, Output)) })
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(checkpoint(s, rank, 1), writesAs(s, rank, 2, Output))
+	})
 	err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { return prefix.Choose(x, c.prefix(""), name(2), time.Now()) })
 	if err == nil || !strings.Contains(err.Error(), "ckpt.2 is not a checkpoint") {
 		t.Error(err)

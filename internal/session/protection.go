@@ -78,11 +78,9 @@ func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) {
 		"are they the same? SCR_NODE_NAME, else the host name, is what a node is called", name, nodes[other])
 }
 
-// ckptLines returns the CKPT= lines that apply. Those of the system's file do not apply if
-// the user chooses a scheme with SCR_COPY_TYPE.
+// ckptLines returns the CKPT= lines that apply: none if SCR_COPY_TYPE is set to a scheme, as in SCR 3.1.
 func ckptLines(cfg *config.Config) []config.Ckpt {
-	scheme := cfg.Source(&cfg.CopyType).Level
-	if cfg.CkptsFrom == config.System && scheme > config.System && cfg.CopyType != "FILE" {
+	if cfg.Source(&cfg.CopyType).Level != config.Default && cfg.CopyType != "FILE" {
 		return nil
 	}
 	return cfg.Ckpts
@@ -137,6 +135,9 @@ func setting(cfg *config.Config, name string, field *string) string {
 // known by then which stores all ranks share.
 func (p *protection) addDescriptors(cfg *config.Config, log *report.Logger) error {
 	lines := ckptLines(cfg)
+	if len(lines) == 0 && len(cfg.Ckpts) > 0 && cfg.CkptsFrom > config.System {
+		log.WarnJob("the CKPT= lines have no effect: SCR_COPY_TYPE=%s (%v) is not FILE", cfg.CopyType, cfg.Source(&cfg.CopyType))
+	}
 	scheme := cfg.CopyType
 	setBy := func(line config.Ckpt) string { return fmt.Sprintf("CKPT=%d", line.ID) }
 	if scheme == "FILE" && len(lines) == 0 {

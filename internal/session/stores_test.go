@@ -203,6 +203,24 @@ func TestDescriptors_Refused(t *testing.T) {
 	}
 }
 
+// SCR_COPY_TYPE chooses between one scheme and the CKPT= lines.
+func TestDescriptors_CopyType(t *testing.T) {
+	t.Parallel()
+	for scheme, lines := range map[string]bool{"": true, "FILE": true, "SINGLE": false, "XOR": false} {
+		c := newCluster(t, "SCR_COPY_TYPE="+scheme)
+		c.configure("CKPT=0 INTERVAL=1 TYPE=PARTNER")
+		c.job(four, func(s *Session, rank int) error {
+			if got := s.protection.descs[0].Scheme.Name() == "PARTNER"; got != lines {
+				return fmt.Errorf("SCR_COPY_TYPE=%s: the line applies: %v", scheme, got)
+			}
+			return nil
+		})
+		if got := strings.Contains(c.said(), "the CKPT= lines have no effect: SCR_COPY_TYPE="+scheme+" (environment) is not FILE"); got == lines {
+			t.Errorf("SCR_COPY_TYPE=%s: %s", scheme, c.said())
+		}
+	}
+}
+
 // A STORE= line that no CKPT= line in force uses is neither checked nor made.
 func TestStores_Unused(t *testing.T) {
 	t.Parallel()
