@@ -491,3 +491,26 @@ func TestFetch_ChoiceAfterInit(t *testing.T) {
 	})
 	c.job(four, restarts(1))
 }
+
+// A checkpoint of the cache that the program has refused is not flushed, and offered, by a run of another size.
+func TestRefused_OfAnotherSize(t *testing.T) {
+	t.Parallel()
+	for _, onAll := range []bool{false, true} {
+		t.Run(fmt.Sprint(onAll), func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+			c.job(four, steps(1))
+			c.job(four, refuses(onAll, 1))
+			c.set("SCR_FLUSH=1", "SCR_CACHE_BYPASS=1")
+			offersNone := func(s *Session, _ int) error {
+				if got, ok, err := s.HaveRestart(); ok || err != nil {
+					return fmt.Errorf("offered %q, %v", got, err)
+				}
+				return nil
+			}
+			c.job(on(1, "a", "b", "c", "d", "e"), offersNone)
+			c.says("checkpoint ckpt.1 in the cache is passed over: the program could not restart from it")
+			c.lose(four...)
+			c.job(four, offersNone)
+		})
+	}
+}

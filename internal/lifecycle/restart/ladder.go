@@ -369,15 +369,19 @@ type Condemned struct {
 	// Marks are 1 for those that are among them. They have to be agreed after Find, by a maximum.
 	Marks  []int64
 	list   []*cache.Cached   // of the first marks
-	held   []dataset.Dataset // of the other marks, which say that they were to leave
-	whys   []string          // of list, on rank 0
+	held   []dataset.Dataset // of the next ones, which say that they were to leave
+	others []dataset.Dataset // of the last ones: jobs of another size have written them
+	whys   []string          // of list, and then of others, on rank 0
 	listed bool              // on rank 0: the index has a list of those that leave
 }
 
 // NewCondemned returns a Condemned with the datasets of the cache, and without a mark. It is not collective, but all ranks call it.
 func NewCondemned(r *Restart) *Condemned {
 	c := &Condemned{list: slices.Clone(r.Cache.List()), held: r.Room.Flusher.Contents.Where(func(dataset.Dataset) bool { return true })}
-	c.Marks, c.whys = make([]int64, len(c.list)+len(c.held)), make([]string, len(c.list))
+	for _, f := range r.Cache.Unused.Foreign() {
+		c.others = append(c.others, f.Dataset)
+	}
+	c.Marks, c.whys = make([]int64, len(c.list)+len(c.held)+len(c.others)), make([]string, len(c.list)+len(c.others))
 	return c
 }
 
@@ -397,10 +401,16 @@ func (c *Condemned) Find(r *Restart) error {
 	if err != nil {
 		r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
 	}
-	for i, x := range c.list {
-		if v, ok := condemned[x.ID()]; ok && v.Of(x.Dataset) && !r.Current.is(x.Dataset) {
-			c.Marks[i], c.whys[i] = 1, v.Why
+	find := func(mark, why int, d dataset.Dataset) {
+		if v, ok := condemned[d.ID()]; ok && v.Of(d) && !r.Current.is(d) {
+			c.Marks[mark], c.whys[why] = 1, v.Why
 		}
+	}
+	for i, x := range c.list {
+		find(i, i, x.Dataset)
+	}
+	for i, d := range c.others {
+		find(len(c.list)+len(c.held)+i, len(c.list)+i, d)
 	}
 	return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
 }
@@ -414,16 +424,30 @@ func (r *Restart) PassOver(c *Condemned) error {
 	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, c.listed); err != nil {
 		return err
 	}
+	passOver := func(d dataset.Dataset, why string, leave func() error) error {
+		r.refused.marked = true
+		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", d.Name(), why, d.Name())
+		if err := errors.Join(leave(), r.Prefix.Failed(d, why)); err != nil {
+			return err
+		}
+		r.Cache.Unused.Condemn(d)
+		return nil
+	}
 	for i, x := range c.list {
 		if c.Marks[i] == 0 || leaves[x.ID()] {
 			continue
 		}
-		r.refused.marked = true
-		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", x.Name(), c.whys[i], x.Name())
-		if err := errors.Join(r.Room.Flusher.PassOver(x), r.Prefix.Failed(x.Dataset, c.whys[i])); err != nil {
+		if err := passOver(x.Dataset, c.whys[i], func() error { return r.Room.Flusher.PassOver(x) }); err != nil {
 			return err
 		}
-		r.Cache.Unused.Condemn(x.Dataset)
+	}
+	for i, d := range c.others {
+		if c.Marks[len(c.list)+len(c.held)+i] == 0 || leaves[d.ID()] {
+			continue
+		}
+		if err := passOver(d, c.whys[len(c.list)+i], func() error { return nil }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

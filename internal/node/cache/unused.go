@@ -141,8 +141,10 @@ func (l *UnusedList) PassOver(c *Cached) {
 	c.free()
 }
 
-// Condemn records that no run is offered some datasets, as a restart from them has failed. It is not collective, but all ranks call it.
+// Condemn records that no run is offered some datasets, as a restart from them has failed. They are not among Foreign any more, since they
+// are not to be flushed. It is not collective, but all ranks call it.
 func (l *UnusedList) Condemn(list ...dataset.Dataset) {
+	l.foreign = slices.DeleteFunc(l.foreign, func(f Foreign) bool { return slices.ContainsFunc(list, f.Same) })
 	for i, u := range l.list {
 		l.list[i].failed = u.failed || slices.ContainsFunc(list, u.Same)
 	}
