@@ -13,7 +13,11 @@ import (
 
 // run draws a run, plays and judges it.
 func (st *story) run(random *rand.Rand, number int, last bool) error {
-	return st.judgeRun(st.draw(random, last), number)
+	j := st.draw(random, last)
+	if st.refuse { // from numbers of its own, as a recovery
+		st.drawRefusals(&j, st.random(2000+number))
+	}
+	return st.judgeRun(j, number)
 }
 
 // judgeRun plays a run, and judges it.
@@ -93,6 +97,7 @@ type verdict struct {
 	ended  bool   // with Finalize
 	failed string // the error of a call
 	call   string // Delete, Drop or Current that is under way
+	doubt  doubt
 }
 
 // expect finds out what the run must be offered.
@@ -146,23 +151,27 @@ func (v *verdict) judge(e event, said string) error {
 	case "offered":
 		return v.offered(f, said)
 	case "restarted":
+		v.doubt = doubt{}
 		m.restarted(f, v.nodes, v.set)
 	case "rejecting":
-		v.tell("  The program says that it cannot restart from it.")
+		v.tell("  The program says %s that it cannot restart from it.", e.Text)
+		v.doubt.refuses(f, e.Text)
 		m.removed(f.Name, "", false)
 	case "rejected":
-		if !v.full { // else it cannot be recorded
-			f.gone = "rejected"
-		}
-		m.flushed(f, v.set.prefixSize)
-		if v.least != nil {
-			v.least, _ = m.least(v.nodes, v.set)
-		}
+		v.rejected(f, e.Text)
+	case "stopped":
+		v.tell("  It has refused two on all ranks, and nothing older is offered.")
+		v.counts.Stopped++
+		m.none = true
 	case "begin":
 		v.tell("  It begins %s %v.", kindOf(f.Flags), f.Version)
+		v.doubt.begin(v.set)
 	case "complete":
 		v.tell("  ... which is complete.")
 		m.completed(f, v.nodes, v.set)
+		if f.checkpoint() {
+			v.doubt.leave()
+		}
 		v.counts.Datasets++
 	case "failed":
 		v.tell("  ... which fails: %s.", e.Text)
@@ -184,6 +193,7 @@ func (v *verdict) judge(e event, said string) error {
 	case "current":
 		v.call = e.What
 		v.tell("  It makes %s the current one.", f.Name)
+		v.doubt.leave() // a run cannot choose what it has refused itself, unless the prefix directory has it
 		m.choice = m.newest(f.Name)
 	case "current-done":
 		m.choice = nil
@@ -230,7 +240,7 @@ func (v *verdict) recovers() {
 			v.model.flushed(f, v.set.prefixSize)
 		}
 	}
-	v.first, v.model.none = v.story.next, false
+	v.first, v.model.none, v.doubt = v.story.next, false, doubt{}
 	v.expect("Then it")
 	v.model.begins(v.nodes)
 }
@@ -275,6 +285,9 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.tell("  It is offered %v, %s: every byte is right.", f.Version, how)
 		v.counts.Restarts[how]++
 		v.model.count = f.number
+		if how == "fetched" {
+			v.doubt.leave()
+		}
 		if cached = how == "from the cache" || how == "rebuilt"; cached && !f.cache.certain() {
 			v.model.leave(0, f.ID-1) // it is the newest there, even if nobody had heard that it was complete
 		}

@@ -36,7 +36,8 @@ import (
 //     cache that is between the two.
 //  5. What was deleted, dropped or rejected is not offered again. If a run is killed while it
 //     does that, nothing is certain of it any more. What was rejected may have been flushed in
-//     Init, and counts for SCR_PREFIX_SIZE then.
+//     Init, and counts for SCR_PREFIX_SIZE then. Two that all ranks have rejected, before the run has accepted a
+//     checkpoint or begun a dataset, are as certain as they were before, see doubt; that run is offered no more.
 //  6. A run that starts from the beginning, because it is offered nothing, and those that restart from what it
 //     writes, leave the checkpoints in the prefix directory as they are, under another name if need
 //     be: those of the last runs that started from the beginning.

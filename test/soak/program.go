@@ -27,7 +27,8 @@ type job struct {
 	Env      []string // NAME=value
 	Versions versions // before it
 
-	Reject int // so many checkpoints, which it could read, it says that it could not
+	Refuse []bool // of the first checkpoints that it is offered, and could read, it says that it could not: true: on all ranks
+	Stops  bool   // it does nothing more if that ends the offers; else it starts from the beginning
 	Ops    []op
 	End    bool // with Finalize
 
@@ -80,7 +81,9 @@ const (
 //	ready             Init has succeeded
 //	offered V         HaveRestart offers V, and all ranks have found every byte right; nil: offers none
 //	restarted V       CompleteRestart has succeeded
-//	rejected V        the program has said that it cannot restart from V
+//	rejecting V       the program says that it cannot restart from V, on one rank or all ranks
+//	rejected V        ... which it has
+//	stopped           HaveRestart has said that the program has refused too much
 //	begin V           before StartOutput
 //	complete V        CompleteOutput has succeeded
 //	failed V          one of the two has not, with the reason
@@ -164,6 +167,8 @@ type program struct {
 	s     *session.Session
 	dying bool // the op in which it may die
 	step  int
+
+	refused []string // those that it has refused on all ranks
 }
 
 // environment is what a rank on a node has.
@@ -225,7 +230,11 @@ func (p *program) run() error {
 	if err := p.restart(); err != nil {
 		return err
 	}
-	for i, o := range p.Ops {
+	ops := p.Ops
+	if p.stopped() && p.Stops {
+		ops = nil
+	}
+	for i, o := range ops {
 		if err := p.begin(i + 1); err != nil {
 			return err
 		}
@@ -257,6 +266,9 @@ func (p *program) run() error {
 func (p *program) restart() error {
 	for {
 		name, ok, err := p.s.HaveRestart()
+		if p.stopped() {
+			return p.stop(err)
+		}
 		if err != nil {
 			return fmt.Errorf("HaveRestart: %w", err)
 		}
@@ -276,13 +288,10 @@ func (p *program) restart() error {
 			return err
 		}
 		p.tell("offered", &v, "")
-		if p.Reject > 0 {
-			p.Reject--
-			p.tell("rejecting", &v, "")
-			if err := p.s.CompleteRestart(p.rank != p.world.Size()/2); err == nil {
-				return fmt.Errorf("%w: CompleteRestart succeeds, and a rank has said that it cannot restart", errWrong)
+		if len(p.Refuse) > 0 {
+			if err := p.refuse(v); err != nil {
+				return err
 			}
-			p.tell("rejected", &v, "")
 			continue
 		}
 		if err := p.s.CompleteRestart(true); err != nil {
@@ -292,6 +301,40 @@ func (p *program) restart() error {
 		p.tell("restarted", &v, "")
 		return nil
 	}
+}
+
+// On which ranks the program refuses a checkpoint.
+const (
+	onOne = "on one rank"
+	onAll = "on all ranks"
+)
+
+// refuse says that the program cannot restart from a version.
+func (p *program) refuse(v Version) error {
+	where := onOne
+	if p.Refuse[0] || p.world.Size() == 1 {
+		where = onAll
+		p.refused = append(p.refused, v.Name)
+	}
+	p.Refuse = p.Refuse[1:]
+	p.tell("rejecting", &v, where)
+	if err := p.s.CompleteRestart(where == onOne && p.rank != p.world.Size()/2); err == nil {
+		return fmt.Errorf("%w: CompleteRestart succeeds, and a rank has said that it cannot restart", errWrong)
+	}
+	p.tell("rejected", &v, where)
+	return nil
+}
+
+// stopped reports whether nothing may be offered any more because of what the program has refused.
+func (p *program) stopped() bool { return len(p.refused) == tooMany }
+
+// stop compares what HaveRestart returns then.
+func (p *program) stop(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "has refused "+strings.Join(p.refused, " and ")+" on all ranks") {
+		return fmt.Errorf("%w: the program has refused %s on all ranks, and HaveRestart returns: %w", errWrong, strings.Join(p.refused, " and "), err)
+	}
+	p.tell("stopped", nil, "")
+	return nil
 }
 
 // read finds out which version of a name it is that all ranks have, every byte of it.

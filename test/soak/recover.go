@@ -72,6 +72,6 @@ func (p *program) recover(died error) error {
 		return fmt.Errorf("recovery: %w", err)
 	}
 	p.tell("ready", nil, "")
-	p.step = 0
+	p.step, p.refused = 0, nil
 	return p.restart()
 }

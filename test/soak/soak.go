@@ -1,7 +1,7 @@
 // Soak is the campaign of random jobs, drawn from a seed, against a model of what every run
 // must be offered to restart from.
 //
-//	soak [-jobs N] [-seed FIRST] [-workers N] [-tell]
+//	soak [-jobs N] [-seed FIRST] [-workers N] [-refuse=false] [-tell]
 //
 // The story of a job that does not go as it must is printed in plain English, with what was
 // wrong in the end. At the end stands a table. Exit status 1: a job has failed.
@@ -13,6 +13,7 @@
 //
 //	soak.go      jobs by their seeds, several at a time; the table
 //	recover.go   ... which continues without a rank that has died
+//	refuse.go    ... whose program refuses what it is offered
 //	story.go     what happens to a job, drawn from its seed and told in English
 //	judge.go     ... whether each run, and what it leaves, is as the model says
 //	model.go     what is certain, and the rules for that
@@ -42,6 +43,7 @@ func main() {
 	flag.Uint64Var(&opt.First, "seed", 1, "`seed` of the first job; the others follow")
 	flag.IntVar(&opt.Jobs, "jobs", 1000, "so many jobs")
 	flag.IntVar(&opt.Workers, "workers", runtime.NumCPU(), "so many at the same time")
+	flag.BoolVar(&opt.Refuse, "refuse", true, "the program may refuse several checkpoints, on one rank or all; -refuse=false tells the stories that were told before it did")
 	flag.BoolVar(&opt.Tell, "tell", false, "tell the stories of all jobs, not just of those that fail")
 	flag.Parse()
 	ok, err := Run(opt)
@@ -60,12 +62,16 @@ type Options struct {
 	Workers int       // so many at a time
 	Out     io.Writer // gets the stories of failed jobs, and the table
 	Tell    bool      // the stories of all jobs
+	// Refuse is whether the program may refuse several checkpoints, on one rank or all. Seeds that have found something before
+	// it did so tell the same stories without.
+	Refuse bool
 }
 
 // counts are what the table counts.
 type counts struct {
 	Jobs, Runs, Kills, Lost, Damaged, Full, Scavenged, Datasets, Failures int
 	Recovered, Died                                                       int // runs that have gone on; because a rank has died
+	Refused, Stopped                                                      int // checkpoints, by the program; runs that were offered nothing more
 
 	Restarts map[string]int // by where the checkpoint was
 }
@@ -77,6 +83,7 @@ func (c *counts) add(d counts) {
 	c.Jobs, c.Runs, c.Kills, c.Lost, c.Damaged = c.Jobs+d.Jobs, c.Runs+d.Runs, c.Kills+d.Kills, c.Lost+d.Lost, c.Damaged+d.Damaged
 	c.Full, c.Scavenged, c.Datasets, c.Failures = c.Full+d.Full, c.Scavenged+d.Scavenged, c.Datasets+d.Datasets, c.Failures+d.Failures
 	c.Recovered, c.Died = c.Recovered+d.Recovered, c.Died+d.Died
+	c.Refused, c.Stopped = c.Refused+d.Refused, c.Stopped+d.Stopped
 	for how, n := range d.Restarts {
 		c.Restarts[how] += n
 	}
@@ -92,6 +99,8 @@ func (c *counts) table(to io.Writer) error {
 	row(c.Full, "of them with full storage")
 	row(c.Recovered, "of them recovered without a new launch")
 	row(c.Died, "ranks died for good")
+	row(c.Refused, "checkpoints refused")
+	row(c.Stopped, "runs that have refused two on all ranks")
 	row(c.Datasets, "datasets written")
 	row(c.Lost, "nodes lost")
 	row(c.Damaged, "files damaged")
@@ -114,7 +123,7 @@ func Run(opt Options) (ok bool, err error) {
 		go func() {
 			defer wg.Done()
 			for seed := range seeds {
-				c, told, e := runSeed(seed)
+				c, told, e := runSeed(seed, opt.Refuse)
 				mu.Lock()
 				total.add(c)
 				var f *failure
@@ -139,14 +148,14 @@ func Run(opt Options) (ok bool, err error) {
 	return total.Failures == 0 && err == nil, errors.Join(err, total.table(opt.Out))
 }
 
-// runSeed plays the story of a seed.
-func runSeed(seed uint64) (c counts, told string, err error) {
+// runSeed plays the story of a seed. refuse is as in Options.
+func runSeed(seed uint64, refuse bool) (c counts, told string, err error) {
 	s, err := newSite()
 	if err != nil {
 		return c, "", err
 	}
 	defer s.close()
-	st := &story{seed: seed, site: s, model: newModel(), transcript: transcript{counts: counts{Jobs: 1, Restarts: map[string]int{}}}}
+	st := &story{seed: seed, refuse: refuse, site: s, model: newModel(), transcript: transcript{counts: counts{Jobs: 1, Restarts: map[string]int{}}}}
 	if err = st.play(); err != nil {
 		st.counts.Failures++
 	}

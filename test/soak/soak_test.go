@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 // A few random jobs; make test and make soak run more.
 func TestSoak(t *testing.T) {
 	var out bytes.Buffer
-	ok, err := Run(Options{First: 1, Jobs: 4, Workers: 2, Out: &out})
+	ok, err := Run(Options{First: 1, Jobs: 4, Workers: 2, Out: &out, Refuse: true})
 	if err != nil || !ok {
 		t.Errorf("%v\n%s", err, out.String())
 	}
@@ -72,11 +72,32 @@ func TestSoak_Again(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			var out bytes.Buffer
-			if ok, err := Run(Options{First: seed, Jobs: 1, Out: &out}); err != nil || !ok {
-				t.Errorf("%s: %v\n%s", what, err, out.String())
-			}
+			again(t, Options{First: seed}, what)
 		})
+	}
+}
+
+// ... and in which the program may refuse several checkpoints.
+func TestSoak_AgainRefused(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		3502094: "a run of another size flushes a checkpoint that the program has refused, and is offered it",
+		3502115: "a run makes a checkpoint current that it has refused, which then leaves the cache",
+		3502206: "... and that is only in the cache",
+	} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			again(t, Options{First: seed, Refuse: true}, what)
+		})
+	}
+}
+
+// again runs one job.
+func again(t *testing.T, opt Options, what string) {
+	t.Helper()
+	var out bytes.Buffer
+	opt.Jobs, opt.Out = 1, &out
+	if ok, err := Run(opt); err != nil || !ok {
+		t.Errorf("%s: %v\n%s", what, err, out.String())
 	}
 }
 
@@ -132,6 +153,49 @@ func TestJudge_SeesWhatIsWrong(t *testing.T) {
 			err := st.judgeRun(st.jobOf(), 2)
 			if f := (*failure)(nil); !errors.As(err, &f) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v, want %q\n%s", err, test.says, strings.Join(st.lines, "\n"))
+			}
+		})
+	}
+}
+
+// What a run has refused is offered again only if that were two on all ranks.
+func TestJudge_Refusals(t *testing.T) {
+	forget := func(t *testing.T, st *story) { must(t, prefix.Forgive(st.site.prefix())) }
+	lose := func(t *testing.T, st *story) { must(t, os.RemoveAll(filepath.Join(st.site.root, "node"))) }
+	for name, test := range map[string]struct {
+		refuse []bool
+		flush  int
+		harm   func(t *testing.T, st *story)
+		says   string // "": nothing is wrong
+		must   string // what the last run must be offered
+	}{
+		"one on one rank":         {[]bool{false}, 0, nil, "", "version.2"},
+		"two on one rank":         {[]bool{false, false}, 0, nil, "", "version.1"},
+		"... forgotten":           {[]bool{false, false}, 0, forget, "version.3 (version 3) is offered, which was rejected", "version.1"},
+		"one on all":              {[]bool{true}, 0, nil, "", "version.2"},
+		"two on all":              {[]bool{true, true}, 0, nil, "", "version.3"},
+		"... flushed":             {[]bool{true, true}, 1, lose, "", "version.3"},
+		"... lost":                {[]bool{true, true}, 0, lose, "it is not offered version.3", "version.3"},
+		"on one, then two on all": {[]bool{false, true, true}, 0, nil, "", "version.2"},
+		"... one is forgotten":    {[]bool{false, true, true}, 0, forget, "version.3 (version 3) is offered, which was rejected", "version.2"},
+		"on all, one, and all":    {[]bool{true, false, true}, 0, nil, "", "version.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := begin(t, settings{scheme: "XOR", losses: 1, setSize: 4, cacheSize: 3, flush: test.flush, piece: 1 << 10})
+			o := op{What: "checkpoint"}
+			must(t, st.judgeRun(st.jobOf(o, o, o), 1))
+			refuses := st.jobOf()
+			refuses.Refuse, refuses.Stops = test.refuse, true
+			must(t, st.judgeRun(refuses, 2))
+			if test.harm != nil {
+				test.harm(t, st)
+			}
+			err := st.judgeRun(st.jobOf(), 3)
+			if f := (*failure)(nil); test.says == "" && err != nil || test.says != "" && (!errors.As(err, &f) || !strings.Contains(err.Error(), test.says)) {
+				t.Errorf("%v, want %q\n%s", err, test.says, strings.Join(st.lines, "\n"))
+			}
+			if last := st.lines[len(st.lines)-3:]; test.must != "" && !strings.Contains(strings.Join(last, "\n"), "It must be offered "+test.must) {
+				t.Errorf("must be offered %s\n%s", test.must, strings.Join(st.lines, "\n"))
 			}
 		})
 	}

@@ -20,6 +20,7 @@ type story struct {
 	transcript
 	launch // the last one
 	seed   uint64
+	refuse bool // see Options
 	site   *site
 	model  *model
 
@@ -366,7 +367,7 @@ func (st *story) draw(random *rand.Rand, last bool) job {
 		j.Ops = append(j.Ops, op{what, random.IntN(4)})
 	}
 	if random.IntN(20) == 0 {
-		j.Reject = 1
+		j.Refuse = []bool{false}
 	}
 	phase := random.IntN(len(j.Ops) + 2)
 	if len(j.Versions.Known) == 0 {
