@@ -514,3 +514,33 @@ func TestRefused_OfAnotherSize(t *testing.T) {
 		})
 	}
 }
+
+// Two checkpoints that all ranks have refused, and that can be used again, can be scavenged when the job ends, also with SCR_FLUSH=0; but not
+// once the run goes on, since they leave the cache then.
+func TestRefused_TwoAreScavenged(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	list := func() (ids []int) {
+		list, err := prefix.OnlyInCache(c.prefix(""))
+		c.must(err)
+		for _, d := range list {
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	c.job(four, steps(1, 2, 3))
+	for _, test := range []struct {
+		run  func(s *Session, rank int) error
+		want string
+	}{
+		{refuses(true, 3, 2), "[1 2 3]"},
+		{func(s *Session, rank int) error {
+			return errors.Join(refuses(true, 3, 2)(s, rank), checkpoint(s, rank, 4))
+		}, "[1 4]"},
+	} {
+		c.job(four, test.run)
+		if got := fmt.Sprint(list()); got != test.want {
+			t.Errorf("only in the cache: %s, want %s", got, test.want)
+		}
+	}
+}

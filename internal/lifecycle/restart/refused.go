@@ -52,6 +52,9 @@ func (r *Restart) Accepted() { settle(r) }
 func settle(r *Restart) {
 	if r.Stopped() == nil {
 		r.Cache.Unused.Condemn(r.refused.byAll...)
+	} else {
+		list := r.refused.byAll
+		r.Prefix.Note(func() error { return locate(r, list, false) }) // they leave the cache once the run has a checkpoint of its own
 	}
 	r.refused.byAll = nil
 }
@@ -67,6 +70,9 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)); err != nil {
 			return nil, err
 		}
+		if err := r.Prefix.Spare(locate(r, r.refused.byAll, true)); err != nil {
+			return nil, err
+		}
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
 			return nil, err
@@ -76,6 +82,20 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 	})
 	r.refused.older = string(older)
 	return err
+}
+
+// locate records in flush.scr that those of a list that the cache has are there, so that a scavenge copies them if the job ends now, or that
+// they are not any more. Rank 0 calls it.
+func locate(r *Restart, list []dataset.Dataset, there bool) error {
+	for _, d := range list {
+		if !slices.ContainsFunc(r.Cache.Unused.Known(), d.Same) {
+			continue
+		}
+		if err := prefix.Locate(r.Prefix.Dir, d, prefix.InCache, there); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // note keeps the first reason.
