@@ -466,6 +466,20 @@ func (m *model) newest(name string) *fact {
 	return nil
 }
 
+// onlyInCache returns the newest checkpoint if that is certain to be in the cache, and can never have been in the prefix directory, nil if it is not so.
+func (m *model) onlyInCache() *fact {
+	for _, f := range slices.Backward(m.facts) {
+		switch {
+		case !f.checkpoint() || f.failed || f.gone != "":
+		case f.complete && f.cache.certain() && !f.removing && !f.given && !f.prefix.arrived && !f.prefix.damaged && !m.leaving(f):
+			return f
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
 // lose updates the model when the storage of a node is lost, or a file there damaged.
 func (m *model) lose(node string) {
 	for _, f := range m.facts {

@@ -314,6 +314,9 @@ func (st *story) scavenge(random *rand.Rand, all, lost []string) error {
 		}
 		return wrong("scavenge: %v", err)
 	}
+	if f := st.model.onlyInCache(); f != nil && !st.disturbed && !slices.ContainsFunc(list, func(d prefix.Unflushed) bool { return d.Name == f.Name }) {
+		return wrong("a scavenge cannot copy %v: nothing says that it is in the cache", f.Version)
+	}
 	var up []string
 	for _, n := range all {
 		if _, err := os.Stat(filepath.Join(st.site.node(n), "cntl/user/scr.job")); err == nil {
