@@ -136,7 +136,7 @@ func Forgive(prefix string) error {
 }
 
 // Pardon lets later runs restart from checkpoints again from which the program could not
-// restart. The first becomes the current one, if the index has it and no newer one that can be used.
+// restart. The newest that the index has becomes the current one there, unless it has a newer one that can be used.
 func Pardon(prefix string, list []dataset.Dataset) error {
 	if err := updateRecord(prefix, restartFile, func(r *restarting) {
 		for _, d := range list {
@@ -148,13 +148,13 @@ func Pardon(prefix string, list []dataset.Dataset) error {
 		return err
 	}
 	return UpdateIndex(prefix, func(x *Index) error {
-		for i, d := range list {
+		for _, d := range list {
 			if !x.Has(d) {
 				continue
 			}
 			x.unmarkFailed(d.ID())
-			if i == 0 && !x.HasNewer(d.ID()) {
-				x.setCurrent(x.ByID(d.ID()).Name)
+			if e := x.ByID(d.ID()); e.usable() && !x.HasNewer(e.ID) {
+				x.setCurrent(e.Name)
 			}
 		}
 		return nil

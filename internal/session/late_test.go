@@ -544,3 +544,15 @@ func TestRefused_TwoAreScavenged(t *testing.T) {
 		}
 	}
 }
+
+// Of two that all ranks have refused the newer one was only in the cache, and is lost with it: the other one is offered, and none older.
+func TestRefused_NewerOneOfTwoIsLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1, 2))
+	c.set("SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), checkpoint(s, rank, 3)) })
+	c.job(four, refuses(true, 3, 2))
+	c.lose(four...)
+	c.job(four, restarts(2))
+}
