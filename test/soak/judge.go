@@ -98,6 +98,7 @@ type verdict struct {
 	failed string // the error of a call
 	call   string // Delete, Drop or Current that is under way
 	doubt  doubt
+	reads  *fact // is offered, and neither accepted nor refused yet
 }
 
 // expect finds out what the run must be offered.
@@ -151,7 +152,7 @@ func (v *verdict) judge(e event, said string) error {
 	case "offered":
 		return v.offered(f, said)
 	case "restarted":
-		v.doubt = doubt{}
+		v.doubt, v.reads = doubt{}, nil
 		m.restarted(f, v.nodes, v.set)
 	case "rejecting":
 		v.tell("  The program says %s that it cannot restart from it.", e.Text)
@@ -271,7 +272,7 @@ func (v *verdict) refused(call string, f *fact) error {
 
 // offered judges which checkpoint a run is offered.
 func (v *verdict) offered(f *fact, said string) error {
-	v.model.none = f == nil
+	v.model.none, v.reads = f == nil, f
 	if f != nil {
 		v.model.history = v.model.histories[f]
 	}
@@ -344,6 +345,9 @@ func (v *verdict) end(r *ran) error {
 		return wrong("the run has crashed")
 	case r.status == statusKilled && v.job.Kill != nil:
 		v.counts.Kills++
+		if v.reads != nil { // it may be the current one by now, as if the run had restarted from it
+			v.model.giveUp(v.reads)
+		}
 		how := "each rank ends at its next message"
 		if v.job.Kill.Dead {
 			how = fmt.Sprintf("message %d from phase %d of %d on", v.job.Kill.At, v.job.Kill.Phase, len(v.job.Ops)+1)

@@ -44,6 +44,7 @@ func (d *doubt) refuses(f *fact, where string) {
 // rejected updates the model when the program has refused a checkpoint.
 func (v *verdict) rejected(f *fact, where string) {
 	v.counts.Refused++
+	v.reads = nil
 	if !v.full { // else it cannot be recorded
 		f.gone = "rejected"
 	}
