@@ -145,11 +145,11 @@ PATH=$PATH:/usr/sbin
 if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; then
 
 socket=$WORK/db/socket
-maria=(--no-defaults)
-mkdir "$WORK/db"
+maria=(--no-defaults --tmpdir="$WORK/db/tmp") # a server that starts empties its directory of the tables of others
+mkdir -p "$WORK/db/tmp"
 if [ "$(id -u)" = 0 ]; then # MariaDB refuses to run as root
     chmod 711 "$WORK"
-    chown nobody "$WORK/db"
+    chown nobody "$WORK/db" "$WORK/db/tmp"
     maria+=(--user=nobody)
 fi
 is "MariaDB is set up" mariadb-install-db "${maria[@]}" --datadir="$WORK/db/data" --auth-root-authentication-method=normal --skip-test-db
