@@ -84,6 +84,7 @@ func TestSoak_AgainRefused(t *testing.T) {
 		3502115: "a run makes a checkpoint current that it has refused, which then leaves the cache",
 		3502206: "... and that is only in the cache",
 		3530246: "a run is killed while the program refuses a checkpoint that was fetched, which may stay the current one",
+		3601854: "a scavenge after a run of another size, which does not know what the cache has beside",
 		3502905: "of two that are refused on all ranks the newer one was only in the cache, and is lost with it",
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

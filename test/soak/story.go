@@ -314,7 +314,8 @@ func (st *story) scavenge(random *rand.Rand, all, lost []string) error {
 		}
 		return wrong("scavenge: %v", err)
 	}
-	if f := st.model.onlyInCache(); f != nil && !st.disturbed && !slices.ContainsFunc(list, func(d prefix.Unflushed) bool { return d.Name == f.Name }) {
+	// A run of another size records only what it has found for itself.
+	if f := st.model.onlyInCache(); f != nil && f.Ranks == len(st.nodes) && !st.disturbed && !slices.ContainsFunc(list, func(d prefix.Unflushed) bool { return d.Name == f.Name }) {
 		return wrong("a scavenge cannot copy %v: nothing says that it is in the cache", f.Version)
 	}
 	var up []string
