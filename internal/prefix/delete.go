@@ -7,12 +7,42 @@ import (
 	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
-// Delete removes all datasets of a history called name with the files that they own, and directories that
-// become empty, from the prefix directory. An unknown name is no error. It is collective.
-func (p *Prefix) Delete(name string, history int64) error {
-	chosen, err := p.choose(func(x *Index) []Entry {
-		return slices.DeleteFunc(x.named(name), func(e Entry) bool { return !e.Of(history) })
+// Meant says which datasets a program means by a name that it wants to remove.
+type Meant struct {
+	Name string
+	Of   int64 // those called Name of this history
+	// If none is called Name, and GoesOn is true, those are meant that were called so, are retired, and are of the history Continued, which
+	// the run continues. Retired ones of other histories stay: the program may only clear the name for a dataset of its own.
+	GoesOn    bool
+	Continued int64
+}
+
+// by returns the datasets of an index that are meant.
+func (m Meant) by(x *Index) []Entry {
+	list := slices.DeleteFunc(x.named(m.Name), func(e Entry) bool { return !e.Of(m.Of) })
+	if len(list) > 0 || !m.GoesOn {
+		return list
+	}
+	return slices.DeleteFunc(x.own(), func(e Entry) bool {
+		return e.Retired == nil || e.Dataset.Name() != m.Name || e.History() != m.Continued
 	})
+}
+
+// Drop removes the datasets that are meant from an index. Their files stay. Those that a newer dataset has replaced stay, too, until
+// their files are deleted.
+func (m Meant) Drop(x *Index) {
+	for _, e := range m.by(x) {
+		if e.Replaced == nil {
+			x.passOver(e.ID, false)
+			x.remove(e.ID)
+		}
+	}
+}
+
+// Delete removes the datasets that are meant with the files that they own, and directories that
+// become empty, from the prefix directory. It is no error if there are none. It is collective.
+func (p *Prefix) Delete(m Meant) error {
+	chosen, err := p.choose(m.by)
 	for _, e := range chosen {
 		if e := (removal{p, e, false}).run(); err == nil {
 			err = e

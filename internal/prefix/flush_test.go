@@ -162,12 +162,15 @@ func TestList_WhatSCRWrote(t *testing.T) {
 	}
 }
 
+// called are the datasets of a name, of any history.
+func called(name string) Meant { return Meant{Name: name, Of: dataset.AnyHistory} }
+
 func TestDelete(t *testing.T) {
 	dir := flushed(t, 3, 7, 8)
 	must(t, os.WriteFile(filepath.Join(dir, "ckpt.8/notes"), nil, 0o600))
 	_, err := local.Run(3, local.Options{}, func(c mpi.Comm) error {
 		p := &Prefix{Comm: c, Dir: dir, Buffer: 100, Log: &report.Logger{}}
-		return errors.Join(p.Delete("ckpt.7", dataset.AnyHistory), p.Delete("ckpt.8", dataset.AnyHistory), p.Delete("ckpt.9", dataset.AnyHistory))
+		return errors.Join(p.Delete(called("ckpt.7")), p.Delete(called("ckpt.8")), p.Delete(called("ckpt.9")))
 	})
 	must(t, err)
 	var left []string

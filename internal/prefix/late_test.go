@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -45,7 +44,7 @@ func TestLate_SameNames(t *testing.T) {
 		if left := s.asides(); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
-		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
+		must(t, s.run(3, func(p *Prefix) error { return p.Delete(called("ckpt.1")) }))
 		if got := fmt.Sprint(s.complete(3, same), ids(t, s.dir)); got != "[2] [2]" {
 			t.Errorf("complete, and in the directory: %s", got)
 		}
@@ -74,7 +73,7 @@ func TestLate_SomeFiles(t *testing.T) {
 		if left := s.asides(); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
-		must(t, s.run(2, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
+		must(t, s.run(2, func(p *Prefix) error { return p.Delete(called("ckpt.1")) }))
 		if found, _ := filepath.Glob(filepath.Join(s.dir, "field/1.*")); len(found) > 0 {
 			t.Errorf("left: %q", found)
 		}
@@ -121,7 +120,7 @@ func TestLate_SameDatasetName(t *testing.T) {
 	if got := s.recorded(1) + "; " + s.recorded(2); got != "by restart, left 2; by restart, left 2" {
 		t.Error(got)
 	}
-	must(t, s.run(2, func(p *Prefix) error { return p.Delete("restart", dataset.AnyHistory) }))
+	must(t, s.run(2, func(p *Prefix) error { return p.Delete(called("restart")) }))
 	if got := left(t, s.dir); strings.Contains(got, "field") || strings.Contains(got, "log") || len(ids(t, s.dir)) > 0 {
 		t.Error(got)
 	}
@@ -224,7 +223,7 @@ func TestLate_Killed(t *testing.T) {
 			t.Fatal(got)
 		}
 		must(t, s.run(2, func(p *Prefix) error {
-			return errors.Join(p.Delete("ckpt.1", dataset.AnyHistory), p.Delete("ckpt.2", dataset.AnyHistory))
+			return errors.Join(p.Delete(called("ckpt.1")), p.Delete(called("ckpt.2")))
 		}))
 		if got := left(t, s.dir); strings.Contains(got, "field") || strings.Contains(got, "again") {
 			t.Fatalf("left: %s", got)

@@ -74,10 +74,10 @@ func TestLitter(t *testing.T) {
 			}))
 		}, parts + whole},
 		"deleted": {func(s *site) error {
-			return s.run(2, func(p *Prefix) error { return p.Delete("ckpt.7", dataset.AnyHistory) })
+			return s.run(2, func(p *Prefix) error { return p.Delete(called("ckpt.7")) })
 		}, 0},
 		"lost and deleted": {func(s *site) error {
-			return errors.Join(ours()(s), s.run(2, func(p *Prefix) error { return p.Delete("ckpt.7", dataset.AnyHistory) }))
+			return errors.Join(ours()(s), s.run(2, func(p *Prefix) error { return p.Delete(called("ckpt.7")) }))
 		}, 0},
 		"purged": {func(s *site) error { return s.run(2, func(p *Prefix) error { return p.Purge() }) }, 0},
 		"its number is used again": {func(s *site) error {
@@ -124,7 +124,7 @@ func TestDelete_FilesOfTheUser(t *testing.T) {
 		}
 		mine := []byte(strings.Repeat("mine ", 300)) // as many bytes as the dataset's
 		must(t, errors.Join(os.WriteFile(own, mine, 0o600), os.Chtimes(own, time.Now(), s.stamp(1))))
-		must(t, s.run(2, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
+		must(t, s.run(2, func(p *Prefix) error { return p.Delete(called("ckpt.1")) }))
 		if got, err := os.ReadFile(own); err != nil || string(got) != string(mine) {
 			t.Errorf("%.20q, %v", got, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/node/meta"
-	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
@@ -48,7 +47,7 @@ func TestOwners_Links(t *testing.T) {
 						if got := s.complete(ranks, of); !slices.Equal(got, []int{2}) {
 							t.Errorf("complete are %v", got)
 						}
-						must(t, s.run(ranks, func(p *Prefix) error { return p.Delete(s.name(1), dataset.AnyHistory) }))
+						must(t, s.run(ranks, func(p *Prefix) error { return p.Delete(called(s.name(1))) }))
 						must(t, s.wrong(2, ranks, of))
 						for rank := range ranks {
 							if _, err := os.Lstat(filepath.Join(s.dir, of(1, rank)[1])); err == nil {

@@ -211,7 +211,7 @@ func TestOwners_SameNames(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 		// Neither the window nor a user who deletes an older one removes the newest.
-		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
+		must(t, s.run(3, func(p *Prefix) error { return p.Delete(called("ckpt.1")) }))
 		must(t, s.run(3, func(p *Prefix) error { return p.Keep(1) }))
 		if got := fmt.Sprint(s.complete(3, same)); got != "[3]" {
 			t.Errorf("complete: %s", got)
@@ -221,7 +221,7 @@ func TestOwners_SameNames(t *testing.T) {
 		if len(x.Entries()) != 1 || fmt.Sprint(ids(t, s.dir)) != "[3]" {
 			t.Errorf("%d entries, datasets %v", len(x.Entries()), ids(t, s.dir))
 		}
-		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.3", dataset.AnyHistory) }))
+		must(t, s.run(3, func(p *Prefix) error { return p.Delete(called("ckpt.3")) }))
 		if got := left(t, s.dir); strings.Contains(got, "restart") || strings.Contains(got, "state") {
 			t.Error(got)
 		}
@@ -258,7 +258,7 @@ func TestOwners_SomeFiles(t *testing.T) {
 			t.Error(err)
 		}
 		must(t, s.run(3, func(p *Prefix) error {
-			return errors.Join(p.Delete("ckpt.1", dataset.AnyHistory), p.Delete("ckpt.2", dataset.AnyHistory))
+			return errors.Join(p.Delete(called("ckpt.1")), p.Delete(called("ckpt.2")))
 		}))
 		if err := errors.Join(s.wrong(3, 3, some), s.wrong(4, 2, others)); err != nil {
 			t.Error(err)
@@ -387,7 +387,7 @@ func TestOwners_OfSCR(t *testing.T) {
 			must(t, s.flush(step, 3, some))
 		}
 		older(s) // all three are complete now
-		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
+		must(t, s.run(3, func(p *Prefix) error { return p.Delete(called("ckpt.1")) }))
 		if err := errors.Join(s.wrong(3, 3, some)); err != nil {
 			t.Error(err)
 		}
@@ -414,7 +414,7 @@ func TestOwners_FileDeletedByTheUser(t *testing.T) {
 		if s.stamp(1) == s.stamp(2) && !s.bare {
 			return // nothing says that file from the first one's
 		}
-		must(t, s.run(2, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
+		must(t, s.run(2, func(p *Prefix) error { return p.Delete(called("ckpt.1")) }))
 		if err := s.wrong(2, 2, func(_, rank int) []string { return []string{fmt.Sprintf("sub/%d/state", rank)} }); err != nil {
 			t.Error(err)
 		}
@@ -638,7 +638,7 @@ func TestOwners_SharedFile(t *testing.T) {
 	if r := x.ByID(1).Replaced; r == nil || r.Left != 0 {
 		t.Errorf("dataset 1: %+v", r)
 	}
-	must(t, s.run(ranks, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
+	must(t, s.run(ranks, func(p *Prefix) error { return p.Delete(called("ckpt.1")) }))
 	if err := s.wrong(2, ranks, one); err != nil {
 		t.Error(err)
 	}

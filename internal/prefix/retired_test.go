@@ -129,7 +129,7 @@ func TestRetired(t *testing.T) {
 
 			// By their names they are deleted, and by no other.
 			must(t, s.run(2, func(p *Prefix) error {
-				return errors.Join(p.Delete("B", 12), p.Delete("A", 12), p.Delete("B~5", dataset.AnyHistory))
+				return errors.Join(p.Delete(Meant{Name: "B", Of: 12}), p.Delete(Meant{Name: "A", Of: 12}), p.Delete(called("B~5")))
 			}))
 			s.wants("B", "B~9", "A~8", "A~4", "B~1")
 

@@ -519,29 +519,39 @@ func TestRefused_OfAnotherSize(t *testing.T) {
 // once the run goes on, since they leave the cache then.
 func TestRefused_TwoAreScavenged(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=3")
-	list := func() (ids []int) {
-		list, err := prefix.OnlyInCache(c.prefix(""))
-		c.must(err)
-		for _, d := range list {
-			ids = append(ids, d.ID)
+	fails := func(s *Session, rank int) error {
+		err := errors.Join(refuses(true, 3, 2)(s, rank), s.StartOutput(name(4), Checkpoint))
+		if s.CompleteOutput(false) == nil {
+			return errors.New("an output that is not valid is no error")
 		}
-		return ids
+		return err
 	}
-	c.job(four, steps(1, 2, 3))
-	for _, test := range []struct {
+	succeeds := func(s *Session, rank int) error {
+		return errors.Join(refuses(true, 3, 2)(s, rank), checkpoint(s, rank, 4))
+	}
+	for want, test := range map[string]struct {
+		size int // of the cache
 		run  func(s *Session, rank int) error
-		want string
 	}{
-		{refuses(true, 3, 2), "[1 2 3]"},
-		{func(s *Session, rank int) error {
-			return errors.Join(refuses(true, 3, 2)(s, rank), checkpoint(s, rank, 4))
-		}, "[1 4]"},
+		"[1 2 3]":         {3, refuses(true, 3, 2)},
+		"[1 4]":           {3, succeeds},
+		"[1 2 3], failed": {4, fails},
+		"[1 3]":           {3, fails}, // one leaves for it
 	} {
-		c.job(four, test.run)
-		if got := fmt.Sprint(list()); got != test.want {
-			t.Errorf("only in the cache: %s, want %s", got, test.want)
-		}
+		t.Run(want, func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=0", "SCR_COPY_TYPE=XOR", fmt.Sprint("SCR_CACHE_SIZE=", test.size))
+			c.job(four, steps(1, 2, 3))
+			c.job(four, test.run)
+			list, err := prefix.OnlyInCache(c.prefix(""))
+			c.must(err)
+			var ids []int
+			for _, d := range list {
+				ids = append(ids, d.ID)
+			}
+			if got := fmt.Sprint(ids); !strings.HasPrefix(want, got) {
+				t.Errorf("only in the cache: %s, want %s", got, want)
+			}
+		})
 	}
 }
 

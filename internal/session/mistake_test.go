@@ -432,3 +432,29 @@ func TestMistake_Faults(t *testing.T) {
 		}
 	}
 }
+
+// A program means a retired checkpoint by the name that it has given it, if the run continues from it. If not, it only clears the
+// name for one of its own.
+func TestRetired_Removed(t *testing.T) {
+	t.Parallel()
+	for call, remove := range map[string]func(*Session, string) error{"Delete": (*Session).Delete, "Drop": (*Session).Drop} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, "SCR_FLUSH=1")
+			c.job(four, computes("right", 1, 2))
+			c.lose(four...)
+			c.job(four[:2], begins("wrong", 1))
+			c.wants("ckpt.1 ckpt.2 ckpt.1~1")
+			c.job(four[:2], func(s *Session, rank int) error {
+				return errors.Join(offers(s, "ckpt.1"), remove(s, "ckpt.1"), remove(s, "ckpt.1"))
+			})
+			c.wants("ckpt.2 ckpt.1~1")
+			c.lose(four...)
+			c.set("SCR_CURRENT=ckpt.1~1")
+			c.job(four, func(s *Session, rank int) error {
+				return errors.Join(offers(s, "ckpt.1"), remove(s, "ckpt.1"), offers(s, "ckpt.2"))
+			})
+			c.wants("ckpt.2")
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/lifecycle/restart"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
@@ -234,6 +235,7 @@ func (w *writer) begin(p planned) error {
 		return err
 	}
 	w.output = o
+	restart.ReleaseKept(w.restart)
 	if w.world.Rank() == 0 && !o.mayShare() && w.cache.Config.Node.Size() < w.world.Size() {
 		o.silence = watchFor(w.config.WaitTime, func() {
 			w.log.WarnJob("dataset %d (%s): the files of rank 0 have not changed for %v. That is no error if other ranks still write. If the program hangs: do all ranks write parts of one file "+

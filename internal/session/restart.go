@@ -282,12 +282,7 @@ func (s *Session) Current(name string) error {
 func (s *Session) Drop(name string) error {
 	return s.remove("Drop", name, func() error {
 		return mpi.OnRoot(s.world, func() error {
-			return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error {
-				if e, ok := x.Find(name); ok && e.Of(s.reader.removable()) {
-					x.Remove(name)
-				}
-				return nil
-			})
+			return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { s.reader.meant(name).Drop(x); return nil })
 		})
 	})
 }
@@ -296,7 +291,7 @@ func (s *Session) Drop(name string) error {
 // from the prefix directory and from the cache. It returns nil if there is no such
 // dataset.
 func (s *Session) Delete(name string) error {
-	return s.remove("Delete", name, func() error { return s.prefix.Delete(name, s.reader.removable()) })
+	return s.remove("Delete", name, func() error { return s.prefix.Delete(s.reader.meant(name)) })
 }
 
 // remove removes all datasets called name from the cache, and calls there to remove them
@@ -325,14 +320,15 @@ func (r *reader) current(name string) error {
 
 // remove removes datasets, as Session.remove says, and offers another one.
 func (r *reader) remove(name string, there func() error) error {
-	return r.offer(r.restart.Remove(name, r.removable(), !r.started, there))
+	return r.offer(r.restart.Remove(name, r.meant(name).Of, !r.started, there))
 }
 
-// removable is the history whose datasets the program can remove. Once it has begun a dataset, a name is one that it has given itself:
-// it may also be of a checkpoint that the run has not gone on from.
-func (r *reader) removable() int64 {
-	if !r.started {
-		return dataset.AnyHistory
+// meant returns what the program means by the name of datasets to remove. Once it has begun a dataset, a name is one that it has given
+// itself: it may also be of a checkpoint that the run has not gone on from.
+func (r *reader) meant(name string) prefix.Meant {
+	m := prefix.Meant{Name: name, Of: dataset.AnyHistory, GoesOn: r.goesOn, Continued: r.numbers.history}
+	if r.started {
+		m.Of = r.numbers.history
 	}
-	return r.numbers.history
+	return m
 }

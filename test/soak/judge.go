@@ -404,18 +404,19 @@ func (st *story) checkPrefix(keeps int) error {
 				f.prefix.find(e.Compressed())
 			}
 		}
-		if !e.Complete || e.Failed {
+		if !e.Complete {
 			continue
 		}
 		f, why := st.find(e)
+		if f != nil {
+			f.prefix.retired = e.Retired != nil
+		}
 		switch {
+		case e.Failed:
 		case f != nil && f.direct && !f.complete && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == f.Name && newer.ID > e.ID }):
 			// The program was writing over the files of e when it was killed, and f is that newer one.
 		case f != nil && !f.prefix.damaged:
 			f.prefix.find(e.Compressed())
-			if l := st.model.left[f]; l != nil {
-				l.named = e.Retired != nil
-			}
 		case f != nil:
 			f.prefix.arrived = true // and has replaced others, although somebody has damaged something of it
 		case f == nil && why != nil:

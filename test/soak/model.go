@@ -57,9 +57,8 @@ func newModel() *model { return &model{left: map[*fact]*left{}, histories: map[*
 
 // left is what is known of a checkpoint in the prefix directory since a run has started from the beginning, see rule 6.
 type left struct {
-	runs   int  // how many have started from the beginning since
-	before int  // the first version of the first of them
-	named  bool // it has another name in the prefix directory
+	runs   int // how many have started from the beginning since
+	before int // the first version of the first of them
 }
 
 const unknown = -1
@@ -92,6 +91,7 @@ type prefixCopy struct {
 	arrived    bool // they have been there at some time
 	compressed bool // ... compressed
 	packs      bool // a flush may compress them
+	retired    bool // it has another name there
 	damaged    bool
 }
 
@@ -355,17 +355,16 @@ func (m *model) completed(f *fact, nodes []string, s settings) {
 
 // removed updates the model when the program deletes, drops or rejects all versions of a name,
 // or has begun to. done is how that is told once it has succeeded. begun is whether the run has begun a dataset: then
-// those of other histories stay.
+// those of other histories stay. Retired ones of other histories stay always.
 func (m *model) removed(name, done string, begun bool) {
 	for _, f := range m.facts {
-		l := m.left[f]
-		if f.Name != name || l != nil && l.named {
+		l, another := m.left[f], m.histories[f] != m.history
+		if f.Name != name || f.prefix.retired && another {
 			continue
 		}
-		other := begun && m.histories[f] != m.history // it stays, if that is how the library sees it
 		f.cache.leave()
 		f.prefix.stored, f.removing = false, true
-		if done != "" && l == nil && !other { // else it may have another name since
+		if done != "" && l == nil && !f.prefix.retired && !(begun && another) { // else it may have another name since
 			f.gone = done
 		}
 	}

@@ -84,6 +84,8 @@ func TestSoak_AgainRefused(t *testing.T) {
 		3502115: "a run makes a checkpoint current that it has refused, which then leaves the cache",
 		3502206: "... and that is only in the cache",
 		3530246: "a run is killed while the program refuses a checkpoint that was fetched, which may stay the current one",
+		3702751: "two are refused on all ranks, the first dataset that the run begins fails, and the cache still has both",
+		3703106: "the program deletes a name that a retired checkpoint had, which another computation has written",
 		3601854: "a scavenge after a run of another size, which does not know what the cache has beside",
 		3502905: "of two that are refused on all ranks the newer one was only in the cache, and is lost with it",
 	} {

@@ -80,6 +80,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 	}
 	delete(r.refused.useless, id) // it may be offered even if a restart from it has failed
 	settle(r)
+	ReleaseKept(r)
 	if again {
 		err = r.FindAgain()
 	} else {

@@ -356,6 +356,7 @@ func (r *Restart) Fail(byAll bool) error {
 func (r *Restart) Supersede(by dataset.Dataset) error {
 	r.Room.Supersede()
 	r.Cache.Unused.DropSuperseded(by.Series())
+	ReleaseKept(r)
 	if !r.refused.marked {
 		return nil
 	}

@@ -21,6 +21,8 @@ type refused struct {
 	// byAll are those that the program has refused on all ranks, newest first, before it has accepted one, chosen one, or begun a
 	// dataset. With most of them nothing older is offered.
 	byAll []dataset.Dataset
+	// kept are those of the cache that this run does not use, and that flush.scr names, so that a scavenge copies them if the job ends.
+	kept  []dataset.Dataset
 	older string // the newest checkpoint of another history, "" if there is none
 }
 
@@ -52,9 +54,6 @@ func (r *Restart) Accepted() { settle(r) }
 func settle(r *Restart) {
 	if r.Stopped() == nil {
 		r.Cache.Unused.Condemn(r.refused.byAll...)
-	} else {
-		list := r.refused.byAll
-		r.Prefix.Note(func() error { return locate(r, list, false) }) // they leave the cache once the run has a checkpoint of its own
 	}
 	r.refused.byAll = nil
 }
@@ -66,11 +65,9 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 	if r.Stopped() == nil {
 		return nil
 	}
+	keep(r)
 	older, err := mpi.BytesFromRoot(r.World, func() ([]byte, error) {
 		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)); err != nil {
-			return nil, err
-		}
-		if err := r.Prefix.Spare(locate(r, r.refused.byAll, true)); err != nil {
 			return nil, err
 		}
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
@@ -84,18 +81,36 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 	return err
 }
 
-// locate records in flush.scr that those of a list that the cache has are there, so that a scavenge copies them if the job ends now, or that
-// they are not any more. Rank 0 calls it.
-func locate(r *Restart, list []dataset.Dataset, there bool) error {
-	for _, d := range list {
-		if !slices.ContainsFunc(r.Cache.Unused.Known(), d.Same) {
-			continue
-		}
-		if err := prefix.Locate(r.Prefix.Dir, d, prefix.InCache, there); err != nil {
-			return err
+// keep records in flush.scr that the checkpoints which the program has refused on all ranks are in the cache, as far as they are. It is
+// not collective, but all ranks call it.
+func keep(r *Restart) {
+	for _, d := range r.Cache.Unused.Known() {
+		if slices.ContainsFunc(r.refused.byAll, d.Same) {
+			r.refused.kept = append(r.refused.kept, d)
 		}
 	}
-	return nil
+	locate(r, r.refused.kept, true)
+}
+
+// ReleaseKept records in flush.scr which of those that keep has recorded have left the cache. It is not collective, but all ranks call it.
+func ReleaseKept(r *Restart) {
+	known := r.Cache.Unused.Known()
+	var left []dataset.Dataset
+	r.refused.kept = slices.DeleteFunc(r.refused.kept, func(d dataset.Dataset) bool {
+		if slices.ContainsFunc(known, d.Same) {
+			return false
+		}
+		left = append(left, d)
+		return true
+	})
+	locate(r, left, false)
+}
+
+// locate records in flush.scr that datasets are in the cache, or are not any more. It is not collective, but all ranks call it.
+func locate(r *Restart, list []dataset.Dataset, there bool) {
+	for _, d := range list {
+		r.Prefix.Note(func() error { return prefix.Locate(r.Prefix.Dir, d, prefix.InCache, there) })
+	}
 }
 
 // note keeps the first reason.
