@@ -413,6 +413,9 @@ func (st *story) checkPrefix(keeps int) error {
 		}
 		switch {
 		case e.Failed:
+			if f != nil {
+				f.prefix.arrived = true
+			}
 		case f != nil && f.direct && !f.complete && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == f.Name && newer.ID > e.ID }):
 			// The program was writing over the files of e when it was killed, and f is that newer one.
 		case f != nil && !f.prefix.damaged:
@@ -432,7 +435,7 @@ func (st *story) checkPrefix(keeps int) error {
 		if before[f] && !f.prefix.stored && !f.removing && !limited && !st.model.overtaken(f, keeps) {
 			return wrong("%v has vanished from the prefix directory", f.Version)
 		}
-		if before[f] && !f.prefix.stored && !f.removing && !f.prefix.damaged && st.model.stays(f) {
+		if before[f] && !f.prefix.stored && !f.removing && !f.prefix.damaged && st.model.stays(f, keeps) {
 			return wrong("%v has vanished from the prefix directory, and no run has restarted from it or a newer one", f.Version)
 		}
 	}

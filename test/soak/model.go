@@ -315,13 +315,24 @@ func (m *model) goneBack(f *fact) {
 	}
 }
 
-// stays reports whether a checkpoint must stay in the prefix directory although runs have started from the beginning: they are not too many, and no version
-// from before them that may have come since has replaced it.
-func (m *model) stays(f *fact) bool {
+// stays reports whether a checkpoint must stay in the prefix directory although runs have started from the beginning: they are not too many, and the versions
+// from before them that may have come since have neither replaced it nor taken its place. keeps is as for overtaken.
+func (m *model) stays(f *fact, keeps int) bool {
 	l := m.left[f]
-	return l != nil && l.runs <= prefix.Histories && !m.outdone(f) && !slices.ContainsFunc(m.facts, func(other *fact) bool {
-		return other.overwrites(f.Version) && other.ID < l.before && !other.failed
-	})
+	if l == nil || l.runs > prefix.Histories || m.outdone(f) {
+		return false
+	}
+	newer := 0
+	for _, other := range m.facts {
+		switch {
+		case other.ID >= l.before || other.failed:
+		case other.overwrites(f.Version):
+			return false
+		case other.ID > f.ID && other.checkpoint():
+			newer++
+		}
+	}
+	return keeps == 0 || newer < keeps
 }
 
 // outdone reports whether so many other computations may have come farther than that of f that its checkpoints are not kept.
@@ -467,9 +478,15 @@ func (m *model) newest(name string) *fact {
 
 // onlyInCache returns the newest checkpoint if that is certain to be in the cache, and can never have been in the prefix directory, nil if it is not so.
 func (m *model) onlyInCache() *fact {
+	var newer []*fact // they may have been flushed, and have replaced it there
 	for _, f := range slices.Backward(m.facts) {
+		replaces := func(n *fact) bool { return n.overwrites(f.Version) }
 		switch {
-		case !f.checkpoint() || f.failed || f.gone != "":
+		case f.failed:
+		case !f.checkpoint() || f.gone != "":
+			newer = append(newer, f)
+		case slices.ContainsFunc(newer, replaces):
+			return nil
 		case f.complete && f.cache.certain() && !f.removing && !f.given && !f.prefix.arrived && !f.prefix.damaged && !m.leaving(f):
 			return f
 		default:

@@ -86,6 +86,9 @@ func TestSoak_AgainRefused(t *testing.T) {
 		3530246: "a run is killed while the program refuses a checkpoint that was fetched, which may stay the current one",
 		3702751: "two are refused on all ranks, the first dataset that the run begins fails, and the cache still has both",
 		3703106: "the program deletes a name that a retired checkpoint had, which another computation has written",
+		3802346: "the newest is flushed over the files of the one before, and then deleted",
+		3802870: "a run that refuses two and starts from the beginning has flushed one of them before, for which an older one leaves",
+		3803162: "a computation of which there is only a refused checkpoint has come farther than one that is good",
 		3601854: "a scavenge after a run of another size, which does not know what the cache has beside",
 		3502905: "of two that are refused on all ranks the newer one was only in the cache, and is lost with it",
 	} {
