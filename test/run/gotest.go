@@ -24,6 +24,9 @@ type event struct {
 	FailedBuild                               string
 }
 
+// withoutSymbols is an argument of go test: what a debugger would read takes a part of the time of each link.
+const withoutSymbols = "-ldflags=-s -w"
+
 // runGo runs go test with these arguments, and counts tests and subtests. It writes a
 // line for each package, and what a test that failed has printed.
 func runGo(ctx context.Context, name string, env []string, live io.Writer, args ...string) (r result, err error) {
@@ -136,7 +139,7 @@ var racing = []string{
 }
 
 // raceOf is of how many tests of these packages one runs with the race detector, which takes eight times as long, in a run of a sample.
-const raceOf = 3
+const raceOf = 5
 
 // goPackage is a package that go list has found.
 type goPackage struct {

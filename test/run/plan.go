@@ -98,8 +98,9 @@ func (p plan) jobs() ([]job, error) {
 	}
 	var jobs []job
 	random := rand.New(rand.NewPCG(seed, 0))
+	mpiOf := drawMPIs(list, p.mpis, random)
 	for _, s := range list {
-		mpis := s.chosen(p.mpis, each, random)
+		mpis := s.chosen(p.mpis, each, mpiOf[s.name])
 		for i, mpi := range mpis {
 			if !p.wanted(s.name) {
 				continue
@@ -135,7 +136,7 @@ func goJobs(random *rand.Rand) ([]job, error) {
 	test := func(name string, budget time.Duration, cgo string, args ...string) job {
 		return job{name, "", budget, func(ctx context.Context, live io.Writer) (result, error) {
 			env := append(os.Environ(), "CGO_ENABLED="+cgo, "GOGC=400", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
-			return runGo(ctx, name, env, live, append([]string{"-timeout", "4h", "-p", "2", "-parallel", "4"}, args...)...)
+			return runGo(ctx, name, env, live, append([]string{"-timeout", "4h", "-p", "2", "-parallel", "4", withoutSymbols}, args...)...)
 		}}
 	}
 	race, rest, err := goPackages()

@@ -35,31 +35,19 @@ func TestScripts(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	both := []string{"openmpi", "mpich"}
-	seen := map[string]bool{}
-	for seed := range uint64(20) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		for _, x := range []struct {
-			with string
-			each bool
-			want []string
-		}{
-			{"both", false, both}, {"one", true, both}, {"no", false, both[1:]}, {"no", true, both[1:]},
-			{"openmpi", false, both[:1]}, {"mpich", true, both[1:]},
-		} {
-			if got := (script{with: x.with}).chosen(both, x.each, random); !slices.Equal(got, x.want) {
-				t.Errorf("%s: %v", x.with, got)
-			}
+	for _, x := range []struct {
+		with string
+		each bool
+		want []string
+	}{
+		{"both", false, both}, {"one", true, both}, {"one", false, both[:1]}, {"no", false, both[1:]}, {"no", true, both[1:]},
+		{"openmpi", false, both[:1]}, {"mpich", true, both[1:]},
+	} {
+		if got := (script{with: x.with}).chosen(both, x.each, "openmpi"); !slices.Equal(got, x.want) {
+			t.Errorf("%s: %v", x.with, got)
 		}
-		got := script{with: "one"}.chosen(both, false, random)
-		if len(got) != 1 {
-			t.Errorf("one of two: %v", got)
-		}
-		seen[got[0]] = true
 	}
-	if len(seen) != 2 {
-		t.Errorf("20 seeds draw %v", seen)
-	}
-	if got := (script{with: "openmpi"}).chosen(both[1:], true, rand.New(rand.NewPCG(1, 0))); got != nil {
+	if got := (script{with: "openmpi"}).chosen(both[1:], true, "mpich"); got != nil {
 		t.Errorf("without Open MPI: %v", got)
 	}
 }
@@ -299,6 +287,30 @@ func TestDivided(t *testing.T) {
 	}
 	if len(seen) != len(items) {
 		t.Errorf("30 seeds give Open MPI %v", seen)
+	}
+}
+
+// Each script gets each MPI with some seed, and of two scripts that take about as long one gets each.
+func TestDrawMPIs(t *testing.T) {
+	both := []string{"openmpi", "mpich"}
+	list := []script{{"a", "one", time.Second}, {"b", "one", time.Minute}, {"c", "both", time.Minute}, {"d", "one", time.Minute}, {"e", "one", 2 * time.Second}, {"f", "one", 0}}
+	seen := map[string]map[string]bool{"a": {}, "b": {}, "d": {}, "e": {}, "f": {}}
+	for seed := range uint64(40) {
+		drawn := drawMPIs(list, both, rand.New(rand.NewPCG(seed, 0)))
+		if len(drawn) != len(seen) || drawn["a"] == drawn["e"] || drawn["b"] == drawn["d"] {
+			t.Fatalf("seed %d draws %v", seed, drawn)
+		}
+		for name, mpi := range drawn {
+			seen[name][mpi] = true
+		}
+	}
+	for name, mpis := range seen {
+		if len(mpis) != 2 {
+			t.Errorf("40 seeds draw %v for %s", mpis, name)
+		}
+	}
+	if drawn := drawMPIs(list, both[:1], rand.New(rand.NewPCG(1, 0))); drawn["a"] != "openmpi" || drawn["b"] != "openmpi" {
+		t.Errorf("of one MPI: %v", drawn)
 	}
 }
 

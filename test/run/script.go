@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,15 +53,29 @@ func allScripts() ([]script, error) {
 	return list, err
 }
 
+// drawMPIs draws an MPI, of those there are, for each script that runs with one of them. Of scripts that take about as long, each
+// MPI gets as many, so that no seed gives all the long ones to the MPI that takes longer.
+func drawMPIs(list []script, mpis []string, random *rand.Rand) map[string]string {
+	list = slices.DeleteFunc(slices.Clone(list), func(s script) bool { return s.with != "one" })
+	slices.SortStableFunc(list, func(a, b script) int { return cmp.Compare(b.budget, a.budget) })
+	drawn := map[string]string{}
+	for group := range slices.Chunk(list, len(mpis)) {
+		order := random.Perm(len(mpis))
+		for i, s := range group {
+			drawn[s.name] = mpis[order[i]]
+		}
+	}
+	return drawn
+}
+
 // chosen returns the MPIs that a script runs with, of those there are: all that are
-// possible if each is, else one that the random numbers choose.
-func (s script) chosen(mpis []string, each bool, random *rand.Rand) []string {
-	draw := random.IntN(len(mpis)) // always, so that a script's MPI does not depend on other scripts
+// possible if each is, else the one that was drawn for it.
+func (s script) chosen(mpis []string, each bool, drawn string) []string {
 	switch {
 	case s.with == "both", s.with == "one" && each:
 		return mpis
 	case s.with == "one":
-		return mpis[draw : draw+1]
+		return []string{drawn}
 	case s.with == "no":
 		return mpis[len(mpis)-1:]
 	case slices.Contains(mpis, s.with):
