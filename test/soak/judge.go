@@ -293,7 +293,10 @@ func (v *verdict) offered(f *fact, said string) error {
 			v.model.leave(0, f.ID-1) // it is the newest there, even if nobody had heard that it was complete
 		}
 		again := v.model.choice != nil && f.Name == v.model.choice.Name && f.gone == "rejected"
-		if f.gone != "" && !f.stray && !again {
+		switch {
+		case again:
+			f.gone = "" // the choice has taken effect
+		case f.gone != "" && !f.stray:
 			return wrong("%v is offered, which was %s", f.Version, f.gone)
 		}
 	}

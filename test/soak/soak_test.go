@@ -89,6 +89,7 @@ func TestSoak_AgainRefused(t *testing.T) {
 		3802346: "the newest is flushed over the files of the one before, and then deleted",
 		3802870: "a run that refuses two and starts from the beginning has flushed one of them before, for which an older one leaves",
 		3803162: "a computation of which there is only a refused checkpoint has come farther than one that is good",
+		3816034: "a run is killed while it makes a refused checkpoint the current one, which later runs are offered",
 		3601854: "a scavenge after a run of another size, which does not know what the cache has beside",
 		3502905: "of two that are refused on all ranks the newer one was only in the cache, and is lost with it",
 	} {
