@@ -23,6 +23,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // The test binary is every command by whose name it is called, as the recorder of
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && findCommand("scr_"+os.Args[1]) != nil {
 		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 	}
+	sample.Anew()
 	os.Exit(m.Run())
 }
 

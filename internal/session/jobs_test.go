@@ -74,61 +74,65 @@ func TestTwoJobs_OnePrefix(t *testing.T) {
 // A job is refused while another one works in its prefix directory, unless both are parts of one launch.
 func TestTwoJobs_Refused(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "SCR_FLUSH=1")
-	c.job(four, steps(1))
 	first := request.Job{ID: "17", User: "anna", Since: time.Now().Add(-time.Hour), Launch: "step 4"}
-	held, err := request.Begin(c.prefix(""), first, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	// part runs a job to which the program gives an id.
-	part := func(id, launch string) error {
-		_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
-			opt := c.options(four[world.Rank()])
-			environ := opt.Environ
-			opt.Environ = func(name string) (string, bool) {
-				switch name {
-				case "SCR_JOB_ID":
-					return "", false
-				case "PMIX_NAMESPACE":
-					return launch, true
-				}
-				return environ(name)
-			}
-			opt.Settings = &Settings{}
-			if _, _, err := opt.Settings.Config("SCR_JOB_ID=" + id); err != nil {
-				return err
-			}
-			s, err := Init(world, opt)
-			if err != nil {
-				return err
-			}
-			return s.Finalize()
-		})
-		return err
-	}
-	err = part("17", "step 5")
-	for _, text := range []string{"is still running, as a rank of an earlier run of job 17, which has to be ended (kill it), or of another job of anna with this id"} {
-		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%q is missing: %v", text, err)
-		}
-	}
-	for what, err := range map[string]error{
-		"another job":       c.try(four, steps(2)),
-		"of another launch": part("18", "step 5"),
+	since := "since " + first.Since.Format(time.DateTime)
+	for what, test := range map[string]struct {
+		run  func(c *cluster) error
+		says []string // DIRECTORY is the prefix directory; nothing: it may run
+	}{
+		"an earlier run": {func(c *cluster) error { return c.part("17", "step 5") },
+			[]string{"is still running, as a rank of an earlier run of job 17, which has to be ended (kill it), or of another job of anna with this id"}},
+		"another job":       {func(c *cluster) error { return c.try(four, steps(2)) }, []string{"job 17 of anna (process ", since, "DIRECTORY", "SCR_PREFIX_SHARED=1"}},
+		"of another launch": {func(c *cluster) error { return c.part("18", "step 5") }, []string{"job 17 of anna (process ", since, "DIRECTORY", "SCR_PREFIX_SHARED=1"}},
+		"of this launch":    {func(c *cluster) error { return c.part("18", "step 4") }, nil},
 	} {
-		for _, text := range []string{"job 17 of anna (process ", ", since " + first.Since.Format(time.DateTime), filepath.Dir(c.prefix("x")), "SCR_PREFIX_SHARED=1"} {
-			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %q is missing: %v", what, text, err)
+		t.Run(what, func(t *testing.T) {
+			t.Parallel() // a job that is refused has waited for a sign of life
+			c := newCluster(t, "SCR_FLUSH=1")
+			c.job(four, steps(1))
+			held, err := request.Begin(c.prefix(""), first, false)
+			c.must(err)
+			defer held.Close()
+			err = test.run(c)
+			if test.says == nil {
+				c.must(err)
 			}
+			for _, text := range test.says {
+				if text = strings.ReplaceAll(text, "DIRECTORY", filepath.Dir(c.prefix("x"))); err == nil || !strings.Contains(err.Error(), text) {
+					t.Errorf("%q is missing: %v", text, err)
+				}
+			}
+			held.Close()
+			c.job(four, restarts(1))
+		})
+	}
+}
+
+// part runs a job to which the program gives an id, in a launch.
+func (c *cluster) part(id, launch string) error {
+	_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
+		opt := c.options(four[world.Rank()])
+		environ := opt.Environ
+		opt.Environ = func(name string) (string, bool) {
+			switch name {
+			case "SCR_JOB_ID":
+				return "", false
+			case "PMIX_NAMESPACE":
+				return launch, true
+			}
+			return environ(name)
 		}
-	}
-	if err := part("18", "step 4"); err != nil {
-		t.Error(err)
-	}
-	held.Close()
-	c.job(four, restarts(1))
+		opt.Settings = &Settings{}
+		if _, _, err := opt.Settings.Config("SCR_JOB_ID=" + id); err != nil {
+			return err
+		}
+		s, err := Init(world, opt)
+		if err != nil {
+			return err
+		}
+		return s.Finalize()
+	})
+	return err
 }
 
 // Jobs that share a prefix directory take, replace and delete nothing of each other.

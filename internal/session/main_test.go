@@ -7,6 +7,7 @@ import (
 	"github.com/goscr/goscr/internal/lifecycle/protect"
 	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/test/faultfs"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // TestMain lets this binary serve the file systems of its tests. Tests of protections in the background wait at once, and
@@ -15,5 +16,6 @@ func TestMain(m *testing.M) {
 	protect.Share = 0
 	cache.Bug = func(err error) { go panic(err) } // no call of goscr recovers it
 	faultfs.Main()
+	sample.Anew()
 	os.Exit(m.Run())
 }

@@ -41,9 +41,12 @@ type Screen struct {
 // Screens are those on which pages are tried.
 var Screens = []Screen{{"light", "light", 1200}, {"dark", "dark", 1200}, {"phone", "light", 390}}
 
-// New starts a browser, which ends with the test. Without Chromium the test is skipped.
+// New starts a browser, which ends with the test. Without Chromium, and with go test -short, the test is skipped.
 func New(t *testing.T) *Browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short opens no pages in a browser")
+	}
 	var path string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {

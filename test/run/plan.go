@@ -136,7 +136,7 @@ func goJobs(random *rand.Rand) ([]job, error) {
 	test := func(name string, budget time.Duration, cgo string, args ...string) job {
 		return job{name, "", budget, func(ctx context.Context, live io.Writer) (result, error) {
 			env := append(os.Environ(), "CGO_ENABLED="+cgo, "GOGC=400", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
-			return runGo(ctx, name, env, live, append([]string{"-timeout", "4h", "-p", "2", "-parallel", "4", withoutSymbols}, args...)...)
+			return runGo(ctx, name, env, live, append([]string{"-timeout", "4h", "-count=1", "-p", "2", "-parallel", "4", withoutSymbols}, args...)...)
 		}}
 	}
 	race, rest, err := goPackages()

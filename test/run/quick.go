@@ -64,7 +64,7 @@ func runQuick(ctx context.Context, packages []string) error {
 	})
 	// Many tests wait for something: more of them run at once than there are cores.
 	cores := runtime.NumCPU()
-	args := []string{"-short", "-vet=off", withoutSymbols, "-p", strconv.Itoa(cores + 1), "-parallel", strconv.Itoa(2 * cores)}
+	args := []string{"-short", "-cpu", "1", "-vet=off", withoutSymbols, "-p", strconv.Itoa(cores + 1), "-parallel", strconv.Itoa(3 * cores)}
 	if !narrow {
 		args = append(args, longest...)
 	}
