@@ -45,7 +45,6 @@ import (
 	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/internal/sys/descriptors"
 	"github.com/goscr/goscr/internal/sys/lock"
-	_ "github.com/goscr/goscr/internal/sys/oneprocessor" // is initialized first
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
 )
@@ -75,9 +74,8 @@ func init() {
 //export go_started
 func go_started() {}
 
-// useProcessors sets how many threads may run Go code at a time, and ignores GOMAXPROCS in
-// the environment. One is enough for calls. With more, threads wait for each other in every
-// garbage collection. While a thread
+// useProcessors sets how many threads may run Go code at a time. One, with which start.c starts Go, is enough for
+// calls. With more, threads wait for each other in every garbage collection. While a thread
 // copies in the background more are needed: otherwise it and a call would each wait until
 // the runtime notices that the other is in C.
 func useProcessors() {

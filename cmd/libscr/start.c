@@ -630,15 +630,44 @@ static void give_low_back(void)
 typedef void (*constructor)(int, char **, char **);
 extern constructor goscr_start_begin[], goscr_start_end[];
 
+/*
+ * Returns what Go's runtime reads when it starts, in memory that stays: the arguments, the environment and the auxiliary
+ * vector, one after the other, as the kernel has put them, with GOMAXPROCS=1 in the environment.  Otherwise Go
+ * would make the structures of a processor, 19 KiB, for each that the machine has, although only one is used: on a machine
+ * with 128 that is more memory than all else of the library.  The program's environment does not change.
+ */
+static char **with_one_processor(void)
+{
+    static char one[] = "GOMAXPROCS=1";
+    size_t variables = 0, kept = argument_count + 1, words;
+    char **environment = arguments + kept, **copy;
+    ElfW(auxv_t) *auxiliary, *last;
+
+    while (environment[variables] != NULL)
+        variables++;
+    auxiliary = (ElfW(auxv_t) *)(environment + variables + 1);
+    for (last = auxiliary; last->a_type != AT_NULL; last++)
+        continue;
+    words = (last + 1 - auxiliary) * sizeof *last / sizeof *copy;
+    copy = malloc((kept + 1 + variables + 1 + words) * sizeof *copy);
+    if (copy == NULL)
+        return arguments;
+    memcpy(copy, arguments, kept * sizeof *copy);
+    copy[kept] = one; /* the first of a name counts */
+    memcpy(copy + kept + 1, environment, (variables + 1 + words) * sizeof *copy);
+    return copy;
+}
+
 static void start(void)
 {
+    char **given = with_one_processor();
     constructor *c;
 
     find_code();
     leave_signals();
     prepare();
     for (c = goscr_start_begin; c < goscr_start_end; c++)
-        (*c)(argument_count, arguments, environ);
+        (*c)(argument_count, given, given + argument_count + 1);
     put_back();
     go_started(); /* returns once all packages of Go are initialized */
 }

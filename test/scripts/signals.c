@@ -652,6 +652,18 @@ static int sleeps(int thread)
     return number == SYS_nanosleep || number == SYS_clock_nanosleep;
 }
 
+/* Prints how many pages SCR_Init has touched first. */
+static void touches(void)
+{
+    struct rusage before, after;
+
+    getrusage(RUSAGE_SELF, &before);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    getrusage(RUSAGE_SELF, &after);
+    printf("pages %ld\n", after.ru_minflt - before.ru_minflt);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
 /* A program that calls the library all the time, and has no timers of its own. */
 static void busy(void)
 {
@@ -1238,7 +1250,7 @@ int main(int argc, char **argv)
         {"die_segv_sent_within", die_segv_sent_within}, {"die_term_within", die_term_within}, {"die_handled", die_handled},
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
-        {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked}, {"outlived", outlived},
+        {"takes_signals", takes_signals}, {"profiled", profiled}, {"touches", touches}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked}, {"outlived", outlived},
         {"forked_before", forked_before}, {"no_room", no_room}, {"at_limits", at_limits}, {"no_threads", no_threads}, {"no_threads_later", no_threads_later}, {"no_descriptors_later", no_descriptors_later}, {"no_memory_later", no_memory_later}, {"no_mappings_later", no_mappings_later}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"cut_while_read", cut_while_read}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;
