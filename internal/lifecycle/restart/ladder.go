@@ -326,7 +326,7 @@ func (r *Restart) offerFirst(below int, next func(below int) prefix.Selector, fa
 func (r *Restart) Fail(byAll bool) error {
 	const why = "the program could not restart from it"
 	o := r.offered
-	r.refused.useless[o.ID()] = true // it is not offered again, even if the calls below fail
+	r.refused.useless[o.ID()] = true // FindAgain does not offer it again
 	r.refused.note("the program could not restart from %s; its input may be another", o.Name())
 	c := o.cached
 	if same := r.Cache.Find(o.ID()); c == nil && same != nil && same.Same(o.Dataset) { // it was read where it is: SCR_GLOBAL_RESTART
@@ -367,23 +367,38 @@ func (r *Restart) Supersede(by dataset.Dataset) error {
 // Condemned are the checkpoints of the cache from which an earlier run could not restart, or died while it read them, and
 // those that an earlier run was about to delete because of a choice of the program (drop). Rank 0 finds them.
 type Condemned struct {
-	// Marks are 1 for those that are among them. They have to be agreed after Find, by a maximum.
-	Marks  []int64
-	list   []*cache.Cached   // of the first marks
-	held   []dataset.Dataset // of the next ones, which say that they were to leave
-	others []dataset.Dataset // of the last ones: jobs of another size have written them
-	whys   []string          // of list, and then of others, on rank 0
-	listed bool              // on rank 0: the index has a list of those that leave
+	// Marks are 1 for those that are among them: first for each of suspects, then for each of held. They have to be agreed after
+	// Find, by a maximum.
+	Marks    []int64
+	suspects []suspect
+	held     []dataset.Dataset // all of the cache, which may have been about to leave
+	listed   bool              // on rank 0: the index has a list of those that leave
+}
+
+// suspect is a dataset of the cache from which perhaps no run could restart.
+type suspect struct {
+	dataset.Dataset
+	cached *cache.Cached // nil: a job of another size has written it
+	why    string        // on rank 0, if it is marked
 }
 
 // NewCondemned returns a Condemned with the datasets of the cache, and without a mark. It is not collective, but all ranks call it.
 func NewCondemned(r *Restart) *Condemned {
-	c := &Condemned{list: slices.Clone(r.Cache.List()), held: r.Room.Flusher.Contents.Where(func(dataset.Dataset) bool { return true })}
-	for _, f := range r.Cache.Unused.Foreign() {
-		c.others = append(c.others, f.Dataset)
+	c := &Condemned{held: r.Room.Flusher.Contents.Where(func(dataset.Dataset) bool { return true })}
+	for _, x := range r.Cache.List() {
+		c.suspects = append(c.suspects, suspect{Dataset: x.Dataset, cached: x})
 	}
-	c.Marks, c.whys = make([]int64, len(c.list)+len(c.held)+len(c.others)), make([]string, len(c.list)+len(c.others))
+	for _, f := range r.Cache.Unused.Foreign() {
+		c.suspects = append(c.suspects, suspect{Dataset: f.Dataset})
+	}
+	c.Marks = make([]int64, len(c.suspects)+len(c.held))
 	return c
+}
+
+// marks returns the marks of suspects and of held.
+func (c *Condemned) marks() (condemned, leaving []int64) {
+	n := len(c.suspects)
+	return c.Marks[:n], c.Marks[n:]
 }
 
 // Find marks the datasets, except the one that the user has chosen, which is tried again. Rank 0 calls it.
@@ -392,63 +407,49 @@ func (c *Condemned) Find(r *Restart) error {
 	if err != nil {
 		return err
 	}
+	condemned, leaving := c.marks()
 	c.listed = x.Leaving(r.JobID)
 	for i, d := range c.held {
 		if x.Leaves(r.JobID, d) && !r.Current.is(d) {
-			c.Marks[len(c.list)+i] = 1
+			leaving[i] = 1
 		}
 	}
-	condemned, err := prefix.Condemned(r.Prefix.Dir)
+	verdicts, err := prefix.Condemned(r.Prefix.Dir)
 	if err != nil {
 		r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
 	}
-	find := func(mark, why int, d dataset.Dataset) {
-		if v, ok := condemned[d.ID()]; ok && v.Of(d) && !r.Current.is(d) {
-			c.Marks[mark], c.whys[why] = 1, v.Why
+	for i, s := range c.suspects {
+		if v, ok := verdicts[s.ID()]; ok && v.Of(s.Dataset) && !r.Current.is(s.Dataset) {
+			condemned[i], c.suspects[i].why = 1, v.Why
 		}
-	}
-	for i, x := range c.list {
-		find(i, i, x.Dataset)
-	}
-	for i, d := range c.others {
-		find(len(c.list)+len(c.held)+i, len(c.list)+i, d)
 	}
 	return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
 }
 
 // PassOver deletes what was to leave, passes over the other condemned checkpoints, and marks them as failed in the index.
 func (r *Restart) PassOver(c *Condemned) error {
+	condemned, leaving := c.marks()
 	leaves := map[int]bool{}
 	for i, d := range c.held {
-		leaves[d.ID()] = c.Marks[len(c.list)+i] > 0
+		leaves[d.ID()] = leaving[i] > 0
 	}
 	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, c.listed); err != nil {
 		return err
 	}
-	passOver := func(d dataset.Dataset, why string, leave func() error) error {
+	for i, s := range c.suspects {
+		if condemned[i] == 0 || leaves[s.ID()] {
+			continue
+		}
 		r.refused.marked = true
-		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", d.Name(), why, d.Name())
-		if err := errors.Join(leave(), r.Prefix.Failed(d, why)); err != nil {
+		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", s.Name(), s.why, s.Name())
+		var err error
+		if s.cached != nil {
+			err = r.Room.Flusher.PassOver(s.cached)
+		}
+		if err = errors.Join(err, r.Prefix.Failed(s.Dataset, s.why)); err != nil {
 			return err
 		}
-		r.Cache.Unused.Condemn(d)
-		return nil
-	}
-	for i, x := range c.list {
-		if c.Marks[i] == 0 || leaves[x.ID()] {
-			continue
-		}
-		if err := passOver(x.Dataset, c.whys[i], func() error { return r.Room.Flusher.PassOver(x) }); err != nil {
-			return err
-		}
-	}
-	for i, d := range c.others {
-		if c.Marks[len(c.list)+len(c.held)+i] == 0 || leaves[d.ID()] {
-			continue
-		}
-		if err := passOver(d, c.whys[len(c.list)+i], func() error { return nil }); err != nil {
-			return err
-		}
+		r.Cache.Unused.Condemn(s.Dataset)
 	}
 	return nil
 }
