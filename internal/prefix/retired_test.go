@@ -431,3 +431,34 @@ func TestRetired_Decoded(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A program drops a name while a newer dataset of that name is half flushed: no later run completes or offers any of that name.
+func TestDrop_Interrupted(t *testing.T) {
+	half := 0 // kills that left an unfinished entry
+	for at := range 40 {
+		s, of := rotating(t)
+		for step := 1; step <= 2; step++ {
+			must(t, s.flush(step, 3, of))
+		}
+		s.killAt(at)
+		err := s.flush(3, 3, of)
+		s.watch = nil
+		x, e := ReadIndex(s.dir)
+		must(t, e)
+		if third := x.ByID(3); third.ID == 3 && !third.Complete {
+			half++
+		}
+		must(t, UpdateIndex(s.dir, func(x *Index) error { called("B").Drop(x); return nil }))
+		must(t, s.run(2, func(p *Prefix) error { _, err := completeFlushes(p); return err }))
+		s.wants("A")
+		if x, e = ReadIndex(s.dir); e != nil || len(x.named("B")) > 0 && x.named("B")[0].Replaced == nil {
+			t.Errorf("killed at change %d: the index has %+v, %v", at, x.named("B"), e)
+		}
+		if err == nil {
+			break // the flush was not killed any more
+		}
+	}
+	if half == 0 {
+		t.Error("no kill left a dataset half flushed")
+	}
+}

@@ -94,6 +94,9 @@ func keep(r *Restart) {
 
 // ReleaseKept records in flush.scr which of those that keep has recorded have left the cache. It is not collective, but all ranks call it.
 func ReleaseKept(r *Restart) {
+	if len(r.refused.kept) == 0 {
+		return
+	}
 	known := r.Cache.Unused.Known()
 	var left []dataset.Dataset
 	r.refused.kept = slices.DeleteFunc(r.refused.kept, func(d dataset.Dataset) bool {
