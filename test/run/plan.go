@@ -52,6 +52,7 @@ func runTests(ctx context.Context, p plan) error {
 	if len(jobs) == 0 {
 		return fmt.Errorf("there are no tests %s", strings.Join(p.only, " "))
 	}
+	defer buildYield(ctx, p.mpis)()
 	total := &total{}
 	bad := build(ctx, jobs, total)
 	jobs = slices.DeleteFunc(jobs, func(j job) bool { return bad[j.mpi] })
