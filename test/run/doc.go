@@ -14,8 +14,8 @@
 // by default comes from the commit. With -all (TEST_SIZE=all) it tries everything,
 // and runs every script with each MPI. NAME implies each MPI too.
 //
-// Without -all, tests with MPICH preload test/scripts/yield.c: a rank that waits yields, as Open MPI's do on
-// machines with fewer cores than ranks. These tests take half the processor time so.
+// Ranks that wait yield, since there are fewer cores than ranks: Open MPI has a setting for that. MPICH
+// has none, and without -all its tests preload test/scripts/yield.c.
 //
 // With -minutes (make test MINUTES=58) no job starts later than that. What is left out is named
 // at the end; a run that leaves out more than half, by budgets, fails. It is for machines on
@@ -46,7 +46,7 @@
 //	WORK         an empty directory for this script alone, which is removed afterwards
 //	ONCE         yes with the last MPI that the script runs with, else empty: what
 //	             needs no MPI is tested if it is yes
-//	LD_PRELOAD   with MPICH, yield.so
+//	LD_PRELOAD   yield.so, with MPICH; OMPI_MCA_mpi_yield_when_idle, with Open MPI
 //	TEST_SEED, TEST_SIZE  as package sample has them
 //
 // GOSCR_SCREENSHOTS is an absolute directory, where the tests with a browser keep a

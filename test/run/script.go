@@ -152,10 +152,13 @@ func bringDown(env []string) error {
 	return nil
 }
 
-// mpiEnv is the environment of tests of what was built for an MPI.
+// mpiEnv is the environment of tests of what was built for an MPI. There are fewer cores than ranks, so those that wait have to yield.
 func mpiEnv(mpi string) []string {
 	env := append(os.Environ(), "MPI="+mpi, "MPICC=mpicc."+mpi, "BUILD="+filepath.Join(os.Getenv("ROOT"), "build", mpi))
-	if mpi == "mpich" && yield != "" {
+	switch {
+	case mpi == "openmpi":
+		env = append(env, "OMPI_MCA_mpi_yield_when_idle=1")
+	case yield != "":
 		env = append(env, "LD_PRELOAD="+yield)
 	}
 	return env
