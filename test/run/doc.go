@@ -15,7 +15,7 @@
 // and runs every script with each MPI. NAME implies each MPI too.
 //
 // Ranks that wait yield, since there are fewer cores than ranks: Open MPI has a setting for that. MPICH
-// has none, and without -all its tests preload test/scripts/yield.c.
+// has none, and its tests preload test/scripts/yield.c. With -all, scripts with both MPIs do not.
 //
 // With -minutes (make test MINUTES=58) no job starts later than that. What is left out is named
 // at the end; a run that leaves out more than half, by budgets, fails. It is for machines on

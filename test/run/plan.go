@@ -108,11 +108,11 @@ func (p plan) jobs() ([]job, error) {
 			}
 			once := i == len(mpis)-1
 			run := func(ctx context.Context, live io.Writer) (result, error) {
-				return runScript(ctx, s.name, mpi, once, live)
+				return runScript(ctx, s, mpi, once, live)
 			}
 			if pattern := map[string]string{"10-library": "^TestLibrary", "71-install": "^TestInstall"}[s.name]; pattern != "" {
 				run = func(ctx context.Context, live io.Writer) (result, error) {
-					env := append(mpiEnv(mpi), fmt.Sprintf("TESTBED_DIR=/dev/shm/goscr-test.%d.%s.%s", os.Getpid(), mpi, s.name))
+					env := append(s.mpiEnv(mpi), fmt.Sprintf("TESTBED_DIR=/dev/shm/goscr-test.%d.%s.%s", os.Getpid(), mpi, s.name))
 					r, err := runGo(ctx, mpi+" "+s.name, env, live, "-count=1", "-timeout", "4h", "-run", pattern, "./"+built)
 					return r, errors.Join(err, bringDown(env))
 				}

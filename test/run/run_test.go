@@ -52,6 +52,38 @@ func TestChosen(t *testing.T) {
 	}
 }
 
+// Ranks yield while they wait, but not those of MPICH in a run of everything, if MPI is the subject.
+func TestYields(t *testing.T) {
+	t.Chdir("../..")
+	if _, err := exec.LookPath("mpicc.mpich"); err != nil {
+		t.Skip("without MPICH")
+	}
+	for size, preloaded := range map[string]map[string]bool{"": {"both": true, "one": true}, "all": {"both": false, "one": true}} {
+		t.Setenv("TEST_SIZE", size)
+		remove := buildYield(t.Context(), []string{"openmpi", "mpich"})
+		if info, err := os.Stat(filepath.Dir(yield)); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("other users cannot read the directory of %q: %v", yield, err)
+		}
+		if out, err := exec.Command("nm", "-D", "--defined-only", yield).Output(); err != nil || !strings.Contains(string(out), "T ucp_worker_progress") {
+			t.Errorf("it does not take the place of UCX's function: %q, %v", out, err)
+		}
+		for with, want := range preloaded {
+			s := script{with: with}
+			if got := slices.Contains(s.mpiEnv("mpich"), "LD_PRELOAD="+yield); got != want {
+				t.Errorf("size %q, %s: preloaded: %v", size, with, got)
+			}
+			if !slices.Contains(s.mpiEnv("openmpi"), "OMPI_MCA_mpi_yield_when_idle=1") {
+				t.Errorf("size %q, %s: Open MPI does not yield", size, with)
+			}
+		}
+		remove()
+		if _, err := os.Stat(yield); err == nil {
+			t.Errorf("%s is left", yield)
+		}
+		yield = ""
+	}
+}
+
 func TestWanted(t *testing.T) {
 	for name, want := range map[string]bool{"44-quiet": true, "44-image": true, "62-schemes": true, "60-kill": false, "go": false} {
 		if got := (plan{only: []string{"44", "schemes"}}).wanted(name); got != want {
@@ -80,7 +112,7 @@ func at(t *testing.T, ctx context.Context, lines string) result {
 	}
 	t.Setenv("ROOT", root)
 	t.Setenv("TESTBED", bed)
-	r, err := runScript(ctx, "10-x", "openmpi", true, io.Discard)
+	r, err := runScript(ctx, script{name: "10-x"}, "openmpi", true, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,18 +85,18 @@ func (s script) chosen(mpis []string, each bool, drawn string) []string {
 }
 
 // runScript runs a script with one MPI, and counts its checks.
-func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer) (r result, err error) {
-	r = result{name: mpi + " " + name}
+func runScript(ctx context.Context, s script, mpi string, once bool, live io.Writer) (r result, err error) {
+	r = result{name: mpi + " " + s.name}
 	work, err := os.MkdirTemp("", "goscr-test.")
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(work)
-	env := append(mpiEnv(mpi), "WORK="+work, "ONCE="+map[bool]string{true: "yes"}[once])
+	env := append(s.mpiEnv(mpi), "WORK="+work, "ONCE="+map[bool]string{true: "yes"}[once])
 	bed := "/dev/shm/goscr-test." + filepath.Base(work)
 	env = append(env, "TESTBED_DIR="+bed)
 	defer func() { err = errors.Join(err, bringDown(env)) }()
-	path := filepath.Join("build/tests", mpi, name+".log")
+	path := filepath.Join("build/tests", mpi, s.name+".log")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return r, err
 	}
@@ -106,7 +106,7 @@ func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer)
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 
-	cmd := exec.Command("bash", "test/scripts/"+name+".sh")
+	cmd := exec.Command("bash", "test/scripts/"+s.name+".sh")
 	cmd.Env = env
 	lines := make(chan string)
 	ended, err := startGroup(ctx, cmd, lines, silence())
@@ -152,13 +152,14 @@ func bringDown(env []string) error {
 	return nil
 }
 
-// mpiEnv is the environment of tests of what was built for an MPI. There are fewer cores than ranks, so those that wait have to yield.
-func mpiEnv(mpi string) []string {
+// mpiEnv is the environment of tests of what was built for an MPI. There are fewer cores than ranks, so those that wait have to yield:
+// Open MPI has a setting for that, and a library is preloaded for MPICH, unless this run leaves nothing out and MPI is the subject.
+func (s script) mpiEnv(mpi string) []string {
 	env := append(os.Environ(), "MPI="+mpi, "MPICC=mpicc."+mpi, "BUILD="+filepath.Join(os.Getenv("ROOT"), "build", mpi))
 	switch {
 	case mpi == "openmpi":
 		env = append(env, "OMPI_MCA_mpi_yield_when_idle=1")
-	case yield != "":
+	case yield != "" && (s.with != "both" || !everything()):
 		env = append(env, "LD_PRELOAD="+yield)
 	}
 	return env
@@ -168,9 +169,9 @@ func mpiEnv(mpi string) []string {
 var yield string
 
 // buildYield builds it in a directory that other users can read, since some tests run programs as one, and returns a function that
-// removes it. Without it tests with MPICH take twice as long; a run of everything does without.
+// removes it. Without it tests with MPICH take twice as long.
 func buildYield(ctx context.Context, mpis []string) (remove func()) {
-	if everything() || !slices.Contains(mpis, "mpich") {
+	if !slices.Contains(mpis, "mpich") {
 		return func() {}
 	}
 	dir, err := os.MkdirTemp("", "goscr-test.")

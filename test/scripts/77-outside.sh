@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 110 s
+# Test: one MPI, 20 s
 #
 # Jobs are asked from outside for checkpoints, stopped, continued, ended, and started again.
 # Their results are those of an undisturbed job, bit for bit.
