@@ -17,12 +17,17 @@ import (
 // is called before the first byte of the dataset is copied.
 func Announce(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
-	if err != nil || x.Has(d) {
+	if err != nil {
 		return err
+	}
+	// A run whose storage was full may have deleted the directory, and not the entry.
+	directory := func() error { return hash.MakeDirs(Dir(prefix, d.ID())) }
+	if x.Has(d) {
+		return directory()
 	}
 	return UpdateIndex(prefix, func(x *Index) error {
 		if x.Has(d) {
-			return nil
+			return directory()
 		}
 		if err := x.claim(prefix, d, false); err != nil {
 			return err

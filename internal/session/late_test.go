@@ -555,6 +555,19 @@ func TestRefused_TwoAreScavenged(t *testing.T) {
 	}
 }
 
+// Of two that all ranks have refused the cache has only the older one. The newer one is offered, also if a job of another size has written
+// the newest checkpoint of the prefix directory.
+func TestRefused_NewerOneHasLeftTheCache(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=1")
+	c.job(four, steps(1, 2, 3))
+	c.job(on(1, "a", "b", "c", "d", "e"), steps(4))
+	c.lose(four...)
+	c.job(four, refuses(true, 3, 2))
+	c.holds("2", four...)
+	c.job(four, restarts(3))
+}
+
 // Of two that all ranks have refused the newer one was only in the cache, and is lost with it: the other one is offered, and none older.
 func TestRefused_NewerOneOfTwoIsLost(t *testing.T) {
 	t.Parallel()

@@ -444,7 +444,9 @@ func (m *model) flushed(by *fact, keeps int) {
 	}
 	kept := 1
 	for _, f := range slices.Backward(m.facts) {
-		if f == by || !f.checkpoint() || !f.prefix.stored && !(f.prefix.damaged && (f.prefix.arrived || !f.failed)) { // the library counts a damaged one, too
+		// The library counts a damaged one, too, and one that the program has rejected after that.
+		there := f.prefix.stored || f.prefix.damaged && (f.prefix.arrived || !f.failed) || f.prefix.arrived && f.gone == "rejected"
+		if f == by || !f.checkpoint() || !there {
 			continue
 		}
 		if kept >= keeps && !f.Flags.Has(session.Output) { // an output counts, and stays

@@ -90,6 +90,10 @@ func TestSoak_AgainRefused(t *testing.T) {
 		3802870: "a run that refuses two and starts from the beginning has flushed one of them before, for which an older one leaves",
 		3803162: "a computation of which there is only a refused checkpoint has come farther than one that is good",
 		3816034: "a run is killed while it makes a refused checkpoint the current one, which later runs are offered",
+		3901851: "a run flushes a checkpoint in Init, for which an older one leaves the prefix directory, and then refuses it",
+		3902116: "a run without storage deletes the directory of a dataset, whose entry stays in the index, and it is scavenged",
+		3903002: "two are refused on all ranks, the newer one leaves the cache, and a run of another size has written a newer one",
+		3905263: "... and the cache has room for one",
 		3601854: "a scavenge after a run of another size, which does not know what the cache has beside",
 		3502905: "of two that are refused on all ranks the newer one was only in the cache, and is lost with it",
 	} {

@@ -306,6 +306,17 @@ func TestScavenge_Again(t *testing.T) {
 	c.Restarts(4, 1)
 }
 
+// A run whose storage was full has deleted the directory of a dataset, and could not remove it from the index.
+func TestScavenge_EntryWithoutDirectory(t *testing.T) {
+	c := newCluster(t, "SCR_COPY_TYPE=SINGLE") // whose datasets have no files but lists there
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, "a")
+	must(t, os.RemoveAll(c.meta(1, "")))
+	c.copies(1, scavengetest.Four...)
+	c.builds(1)
+	c.Restarts(4, 1)
+}
+
 // hook is a Meter that does something at each step.
 type hook func()
 
