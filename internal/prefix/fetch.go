@@ -132,16 +132,25 @@ func HasWritten(x *Index) bool {
 	return slices.ContainsFunc(withoutSeries(x).Entries(), func(e Entry) bool { return e.usable() && e.Bypass() })
 }
 
-// Later selects the next checkpoint to try to restart from before one in the cache, whose id is after: that of Index.Next, if its id
-// is higher than after. Those of which ours is false are left out.
+// Later selects the next checkpoint to try to restart from before one in the cache, whose
+// id is after. If below is 0, for the first try, that is the current checkpoint, if its id is
+// higher than after; for further tries, below is the id of the checkpoint that was tried
+// last, and it is the newest usable one with an id between the two. Those of which ours is
+// false are left out.
 func Later(after, below int, ours func(d dataset.Dataset) bool) Selector {
 	return func(x *Index) (Entry, bool) {
 		x = withoutSeries(x)
-		e, ok := x.Next(below)
-		for ok && e.ID > after && !ours(e.Dataset) {
+		e, ok := x.Find(x.Current())
+		if below > 0 {
+			e, ok = x.Next(below)
+		}
+		for ok && e.usable() && e.ID > after {
+			if ours(e.Dataset) {
+				return e, true
+			}
 			e, ok = x.Next(e.ID)
 		}
-		return e, ok && e.ID > after
+		return Entry{}, false
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -135,9 +136,10 @@ func Forgive(prefix string) error {
 	return updateRecord(prefix, restartFile, func(r *restarting) { r.Condemned = nil })
 }
 
-// Pardon lets later runs restart from checkpoints again from which the program could not
-// restart. The newest that the index has becomes the current one there, unless it has a newer one that can be used.
-func Pardon(prefix string, list []dataset.Dataset) error {
+// Pardon lets later runs restart from checkpoints again, newest first, from which the program could not
+// restart. The newest that the index has becomes the current one there, unless it has a newer one that can be used: that one becomes
+// current if none is, and the newest of list has left the cache, from which an older one would be offered.
+func Pardon(prefix string, list []dataset.Dataset, left bool) error {
 	if err := updateRecord(prefix, restartFile, func(r *restarting) {
 		for _, d := range list {
 			if r.Condemned[d.ID()].Of(d) {
@@ -155,6 +157,12 @@ func Pardon(prefix string, list []dataset.Dataset) error {
 			x.unmarkFailed(d.ID())
 			if e := x.ByID(d.ID()); e.usable() && !x.HasNewer(e.ID) {
 				x.setCurrent(e.Name)
+			}
+		}
+		if _, chosen := Chosen(x); left && !chosen && x.Current() == "" && x.Has(list[0]) {
+			all := x.Entries()
+			if i := slices.IndexFunc(all, func(e Entry) bool { return e.usable() && e.Series() == "" }); i >= 0 {
+				x.setCurrent(all[i].Name)
 			}
 		}
 		return nil

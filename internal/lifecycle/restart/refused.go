@@ -66,8 +66,10 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 		return nil
 	}
 	keep(r)
+	// If the user has chosen a checkpoint, a later run without that choice takes what the cache has.
+	left := r.Current.Name == "" && !slices.ContainsFunc(r.refused.kept, r.refused.byAll[0].Same)
 	older, err := mpi.BytesFromRoot(r.World, func() ([]byte, error) {
-		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)); err != nil {
+		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll, left)); err != nil {
 			return nil, err
 		}
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
