@@ -419,7 +419,7 @@ func (st *story) checkPrefix(keeps int) error {
 			if f != nil {
 				f.prefix.arrived = true
 			}
-		case f != nil && f.direct && !f.complete && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == f.Name && newer.ID > e.ID }):
+		case f != nil && f.direct && !f.complete && e.Retired == nil && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == f.Name && newer.ID > e.ID }):
 			// The program was writing over the files of e when it was killed, and f is that newer one.
 		case f != nil && !f.prefix.damaged:
 			f.prefix.find(e.Compressed())
