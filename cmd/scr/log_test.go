@@ -35,8 +35,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && findCommand("scr_"+os.Args[1]) != nil {
 		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 	}
-	sample.Anew()
-	os.Exit(m.Run())
+	os.Exit(sample.Run(m))
 }
 
 // logEnv makes a prefix directory in which jobs and commands log.

@@ -16,6 +16,5 @@ func TestMain(m *testing.M) {
 	protect.Share = 0
 	cache.Bug = func(err error) { go panic(err) } // no call of goscr recovers it
 	faultfs.Main()
-	sample.Anew()
-	os.Exit(m.Run())
+	os.Exit(sample.Run(m))
 }

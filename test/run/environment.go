@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// environment sets the variables that all tests have, and removes those of a caller.
-func environment(ctx context.Context, all bool) error {
+// environment sets the variables that all tests have, and removes those of a caller. seed is used
+// if the caller has no TEST_SEED.
+func environment(seed uint64, all bool) error {
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
 		switch name {
@@ -30,7 +31,7 @@ func environment(ctx context.Context, all bool) error {
 		os.Setenv("TEST_SIZE", "all")
 	}
 	if os.Getenv("TEST_SEED") == "" {
-		os.Setenv("TEST_SEED", strconv.FormatUint(seedOfCommit(ctx), 10))
+		os.Setenv("TEST_SEED", strconv.FormatUint(seed, 10))
 	}
 	os.Setenv("ROOT", root)
 	os.Setenv("TESTBED", filepath.Join(root, "scripts/testbed"))

@@ -43,7 +43,11 @@ func run(ctx context.Context) error {
 	if *times {
 		return printTimes(os.Stdout)
 	}
-	if err := environment(ctx, *all); err != nil {
+	seed := seedOfCommit(ctx)
+	if *quick {
+		seed = 1 // also after a commit, or go test would run again what it remembers
+	}
+	if err := environment(seed, *all); err != nil {
 		return err
 	}
 	if *quick {

@@ -15,12 +15,16 @@
 package sample
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -103,12 +107,74 @@ func choose[T any](random *rand.Rand, cases []T, n int) []T {
 	return chosen
 }
 
-// Anew keeps go test from remembering that the tests of this binary have passed. It remembers each file
-// that tests open or look at, and looks at each again: a million files of testbeds take longer than a part
-// of the tests. TestMain calls it before it runs them.
-func Anew() {
+// Run runs the tests of this binary, for TestMain, and returns the exit code. go test remembers that they have
+// passed until a file of the module that they opened has changed. It looks at each file of their list again,
+// also at a million files of testbeds that are not of the module: Run leaves these out of the list.
+func Run(m *testing.M) int {
 	flag.Parse()
-	if err := flag.Set("test.testlogfile", ""); err != nil {
-		panic(err) // this version of Go has no such list
+	list := flag.Lookup("test.testlogfile") // of package testing; nil in a version of Go without such a list
+	if list == nil || list.Value.String() == "" {
+		return m.Run()
 	}
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	root, err := moduleRoot(dir)
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	text, err := os.ReadFile(list.Value.String())
+	if err == nil {
+		err = os.WriteFile(list.Value.String(), shorten(text, root, dir), 0o666)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return code
+}
+
+// moduleRoot returns the directory of go.mod, which is dir or above it.
+func moduleRoot(dir string) (string, error) {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return "", errors.New("no go.mod above the working directory")
+		}
+		dir = above
+	}
+}
+
+// shorten leaves out of a list, which has lines such as "open PATH" (go doc internal/testlog), what is not
+// below root, and what is there twice. It makes paths absolute, whose directory is dir or that of the "chdir"
+// before.
+func shorten(list []byte, root, dir string) []byte {
+	var short []byte
+	seen := map[string]bool{}
+	for line := range bytes.Lines(list) {
+		text := strings.TrimSuffix(string(line), "\n")
+		verb, path, _ := strings.Cut(text, " ")
+		if verb == "open" || verb == "stat" || verb == "chdir" {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			if verb == "chdir" {
+				dir = path
+				continue
+			}
+			if path != root && !strings.HasPrefix(path, root+"/") {
+				continue
+			}
+			text = verb + " " + path
+		}
+		if !seen[text] {
+			seen[text] = true
+			short = append(append(short, text...), '\n')
+		}
+	}
+	return short
 }

@@ -46,3 +46,32 @@ func TestOf_Seeds(t *testing.T) {
 		t.Errorf("60 seeds draw only %d of 10 cases", len(seen))
 	}
 }
+
+func TestShorten(t *testing.T) {
+	list := `# test log
+getenv HOME
+open /src/goscr/cmd/testdata/a
+open /tmp/testbed/b
+stat /src/goscr
+stat /src/goscr-other
+open testdata/a
+open ../c
+chdir /tmp/testbed
+getenv HOME
+open testdata/a
+open ../../src/goscr/d
+chdir /src/goscr/cmd
+open testdata/e
+`
+	want := `# test log
+getenv HOME
+open /src/goscr/cmd/testdata/a
+stat /src/goscr
+open /src/goscr/c
+open /src/goscr/d
+open /src/goscr/cmd/testdata/e
+`
+	if got := string(shorten([]byte(list), "/src/goscr", "/src/goscr/cmd")); got != want {
+		t.Errorf("shortened to:\n%s", got)
+	}
+}
