@@ -110,29 +110,15 @@ func TestTwoJobs_Refused(t *testing.T) {
 
 // part runs a job to which the program gives an id, in a launch.
 func (c *cluster) part(id, launch string) error {
-	_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
-		opt := c.options(four[world.Rank()])
-		environ := opt.Environ
-		opt.Environ = func(name string) (string, bool) {
-			switch name {
-			case "SCR_JOB_ID":
-				return "", false
-			case "PMIX_NAMESPACE":
-				return launch, true
-			}
-			return environ(name)
+	return c.settles(func(int) []string { return []string{"SCR_JOB_ID=" + id} }, func(name string) (string, bool, bool) {
+		switch name {
+		case "SCR_JOB_ID":
+			return "", false, true
+		case "PMIX_NAMESPACE":
+			return launch, true, true
 		}
-		opt.Settings = &Settings{}
-		if _, _, err := opt.Settings.Config("SCR_JOB_ID=" + id); err != nil {
-			return err
-		}
-		s, err := Init(world, opt)
-		if err != nil {
-			return err
-		}
-		return s.Finalize()
+		return "", false, false
 	})
-	return err
 }
 
 // Jobs that share a prefix directory take, replace and delete nothing of each other.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/goscr/goscr/internal/config"
@@ -11,29 +12,46 @@ import (
 	"github.com/goscr/goscr/mpi/local"
 )
 
+// settles runs a job whose program gives lines to SCR_Config, which may differ between its ranks, and does nothing
+// else. getenv, if it is there, is asked first for variables of the environment.
+func (c *cluster) settles(lines func(rank int) []string, getenv func(name string) (value string, set, known bool)) error {
+	_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
+		opt := c.options(four[world.Rank()])
+		if environ := opt.Environ; getenv != nil {
+			opt.Environ = func(name string) (string, bool) {
+				if value, set, known := getenv(name); known {
+					return value, set
+				}
+				return environ(name)
+			}
+		}
+		opt.Settings = &Settings{}
+		for _, line := range lines(world.Rank()) {
+			if _, _, err := opt.Settings.Config(line); err != nil {
+				return err
+			}
+		}
+		s, err := Init(world, opt)
+		if err != nil {
+			return err
+		}
+		return s.Finalize()
+	})
+	return err
+}
+
 // What the program sets is there for commands as long as it sets it.
 func TestSettings_AreLeftToCommands(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	run := func(lines ...string) error {
-		_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
-			opt := c.options(four[world.Rank()])
-			opt.Settings = &Settings{}
-			for _, line := range lines {
-				if line == "differs" {
-					line = map[bool]string{true: "SCR_JOB_NAME=a", false: "SCR_JOB_NAME=b"}[world.Rank() == 2]
-				}
-				if _, _, err := opt.Settings.Config(line); err != nil {
-					return err
-				}
+		return c.settles(func(rank int) []string {
+			own := slices.Clone(lines)
+			if i := slices.Index(own, "differs"); i >= 0 {
+				own[i] = map[bool]string{true: "SCR_JOB_NAME=a", false: "SCR_JOB_NAME=b"}[rank == 2]
 			}
-			s, err := Init(world, opt)
-			if err != nil {
-				return err
-			}
-			return s.Finalize()
-		})
-		return err
+			return own
+		}, nil)
 	}
 	conf := c.prefix(".scr/app.conf")
 	if err := run("SCR_CHECKPOINT_INTERVAL=3", `SCR_JOB_NAME="a\b"=c#`, "CKPT=0 TYPE=XOR SET_SIZE=4"); err != nil {
