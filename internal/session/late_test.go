@@ -568,6 +568,20 @@ func TestRefused_NewerOneHasLeftTheCache(t *testing.T) {
 	c.job(four, restarts(3))
 }
 
+// A run of another size refuses a checkpoint, which it reads where it is: later runs are not offered what the cache has of it.
+func TestRefused_ReadWhereItIs(t *testing.T) {
+	t.Parallel()
+	for _, onAll := range []bool{true, false} {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_TYPE=XOR", "SCR_CACHE_SIZE=2")
+		c.job(four, steps(1, 2))
+		c.set("SCR_CACHE_BYPASS=1")
+		c.job(on(1, "a", "b", "c", "d", "e"), refuses(onAll, 2))
+		c.set("SCR_CACHE_BYPASS=0")
+		c.holds("1 2", four...)
+		c.job(four, restarts(1))
+	}
+}
+
 // Of two that all ranks have refused the newer one was only in the cache, and is lost with it: the other one is offered, and none older.
 func TestRefused_NewerOneOfTwoIsLost(t *testing.T) {
 	t.Parallel()

@@ -391,7 +391,7 @@ func TestBypass_WrittenOver(t *testing.T) {
 // That a list cannot be read now does not make a checkpoint damaged: what needs its place is not flushed.
 func TestMistake_Faults(t *testing.T) {
 	t.Parallel()
-	oneOf := map[sample.Size]int{sample.Quick: 24, sample.Drawn: 4, sample.All: 1, sample.Campaign: 1}[sample.Now()]
+	oneOf := map[sample.Size]int{sample.Quick: 24, sample.Drawn: 8, sample.All: 1, sample.Campaign: 1}[sample.Now()]
 	m := faultfs.New(t, faultfs.Options{})
 	tried := 0
 	for _, way := range []struct {

@@ -139,7 +139,7 @@ var racing = []string{
 }
 
 // raceOf is of how many tests of these packages one runs with the race detector, which takes eight times as long, in a run of a sample.
-const raceOf = 5
+const raceOf = 8
 
 // goPackage is a package that go list has found.
 type goPackage struct {

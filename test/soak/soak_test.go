@@ -95,6 +95,7 @@ func TestSoak_AgainRefused(t *testing.T) {
 		3903002: "two are refused on all ranks, the newer one leaves the cache, and a run of another size has written a newer one",
 		3905263: "... and the cache has room for one",
 		3923285: "a checkpoint that bypassed the cache, complete when its job was killed, is retired for one of its name",
+		3943360: "a run of another size refuses a checkpoint, which it reads where it is, and the cache has it for the runs before",
 		3601854: "a scavenge after a run of another size, which does not know what the cache has beside",
 		3502905: "of two that are refused on all ranks the newer one was only in the cache, and is lost with it",
 	} {

@@ -333,9 +333,12 @@ func (r *Restart) Fail(byAll bool) error {
 		c = same
 	}
 	var err error
-	if c != nil {
+	// A run of another size reads a checkpoint where it is that its cache has for the runs before.
+	if c != nil || slices.ContainsFunc(r.Cache.Unused.Known(), o.Same) {
 		r.refused.marked = true
 		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
+	}
+	if c != nil {
 		if byAll { // its input may be wrong, and not the checkpoint
 			flush.NewLeftovers(r.Room.Flusher).SaveAbandoned(c)
 		}
