@@ -9,7 +9,7 @@
 #   make help        print these lines
 #
 # develop (CONTRIBUTING.md)
-#   make quick       what to run while you work: at most 90 s; PKG=./internal/lifecycle/flush/... narrows it
+#   make quick       what to run while you work: 10 to 90 s, the first time 2 minutes; PKG=./internal/job/... narrows it
 #   make test        all kinds of tests, samples of their cases: 20 minutes; TEST_SEED=n, MINUTES=m to start nothing later
 #   make test-all    everything, with both MPIs, and a part of each campaign
 #   make test-times  what took longest in the last run

@@ -149,9 +149,9 @@ func moduleRoot(dir string) (string, error) {
 	}
 }
 
-// shorten leaves out of a list, which has lines such as "open PATH" (go doc internal/testlog), what is not
-// below root, and what is there twice. It makes paths absolute, whose directory is dir or that of the "chdir"
-// before.
+// shorten leaves out of a list, which has lines such as "open PATH" (go doc internal/testlog), each path that is
+// not below root, and each line that it has already. A relative path is one of the directory of the last "chdir",
+// or of dir before the first; shorten makes it absolute.
 func shorten(list []byte, root, dir string) []byte {
 	var short []byte
 	seen := map[string]bool{}
