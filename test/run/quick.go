@@ -48,7 +48,7 @@ func runQuick(ctx context.Context, packages []string) error {
 		}
 		return string(out), err
 	}
-	// What comes before the tests and after them takes one core, and so do the last of the tests.
+	// The last tests leave a core idle, so gofmt, vet and the job run beside the tests.
 	var beside sync.WaitGroup
 	beside.Add(1)
 	go func() {
